@@ -1,0 +1,144 @@
+# What is wanted of this tree, from a fresh clone: demo, test, check, bench. `make help` lists it.
+# A step's needs are installed once (stamps below target/ and in the virtual environments); see scripts/setup.sh.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+STAMPS := target/stamps
+PY := .venv/bin/python
+PY43 := .venv-43/bin/python
+MVN := mvn -B -ntp -q -f spark/pom.xml
+JAR := spark/target/warmset-spark_2.13-0.1.0.jar
+NATIVE := target/release/libwarmset_jni.so
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
+SPARK_SOURCES := spark/pom.xml $(shell find spark/src/main -type f 2>/dev/null)
+export PYTHONPATH := $(CURDIR)/bench
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-28s %s\n", $$1, $$2}' Makefile
+	@echo "  make bench B=NAME [QUICK=1]       Run one benchmark: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))"
+
+# ---- what a user runs -------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(JAR) .venv/.stamp ## Cache TPC-H data that outgrows memory: stock Spark and Warmset side by side
+	@$(PY) bench/demo $(if $(QUICK),--quick)
+
+.PHONY: bench
+bench:
+	@test -n "$(B)" || { echo "make bench B=NAME [QUICK=1]; names: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))" >&2; exit 2; }
+	@test -d "bench/$(B)" || { echo "there is no bench/$(B)" >&2; exit 2; }
+	@$(MAKE) bench-$(B)
+
+.PHONY: bench-demo
+bench-demo: demo
+
+.PHONY: bench-spark-sql
+bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
+	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
+
+.PHONY: bench-region-scan
+bench-region-scan: $(STAMPS)/base
+	@directory=$$(python3 -m harness.machine region-scan $(if $(QUICK),quick)); \
+	cargo run -q --release --locked -p region-scan -- $(if $(QUICK),--quick) --json "$$directory/raw.json" $(ARGS); \
+	cp bench/region-scan/README.md "$$directory/"
+
+# ---- tests ------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: test-rust test-loom test-spark test-python test-bench ## Set up and pass all tests
+
+.PHONY: test-rust
+test-rust: $(STAMPS)/base
+	cargo test --workspace --locked
+
+.PHONY: test-loom
+test-loom: $(STAMPS)/base
+	RUSTFLAGS="--cfg loom" cargo test --locked --release -p warmset-region --test loom --target-dir target/loom
+
+.PHONY: test-spark
+test-spark: $(NATIVE) $(STAMPS)/maven
+	mvn -B -ntp -f spark/pom.xml test
+
+.PHONY: test-python
+test-python: $(JAR) .venv/.stamp .venv-43/.stamp $(STAMPS)/test
+	$(PY) -m pytest tests --ignore tests/tree
+
+.PHONY: test-bench
+test-bench:
+	$(MAKE) bench B=region-scan QUICK=1
+	$(MAKE) bench B=spark-sql QUICK=1
+	$(MAKE) demo QUICK=1
+
+# ---- checks -----------------------------------------------------------------------------------------------------
+
+.PHONY: check
+check: check-rust check-licences check-python check-tree ## Check format, lints, docs, licences and the dependency rule
+
+.PHONY: check-rust
+check-rust: $(STAMPS)/base
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+.PHONY: check-licences
+check-licences: $(STAMPS)/deny
+	scripts/licences.sh
+
+.PHONY: check-python
+check-python: .venv/.stamp
+	$(PY) -m ruff format --check bench tests scripts
+	$(PY) -m ruff check bench tests scripts
+
+.PHONY: check-tree
+check-tree: .venv/.stamp
+	$(PY) -m pytest -q tests/tree
+
+.PHONY: format
+format: .venv/.stamp ## Format all sources
+	cargo fmt --all
+	$(PY) -m ruff format bench tests scripts
+
+.PHONY: reference
+reference: $(STAMPS)/base ## Write docs/reference again from the sources
+	UPDATE_REFERENCE=1 cargo test -q -p warmset-cli --test reference
+
+# ---- what the steps need ----------------------------------------------------------------------------------------
+
+$(STAMPS)/base $(STAMPS)/test $(STAMPS)/deny: $(STAMPS)/%: scripts/setup.sh
+	@scripts/setup.sh $*
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/maven: spark/pom.xml $(STAMPS)/base
+	@scripts/setup.sh maven
+	@mkdir -p $(@D) && touch $@
+
+.venv/.stamp: etc/python/spark-4.2.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv $<
+	@touch $@
+
+.venv-43/.stamp: etc/python/spark-4.3.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-43 $<
+	@touch $@
+
+.PHONY: native
+native: $(NATIVE)
+$(NATIVE): $(RUST_SOURCES) $(STAMPS)/base
+	cargo build --release --locked -p warmset-jni -p warmset-cli
+	@touch $@
+
+.PHONY: jar build
+build: jar
+jar: $(JAR) ## Build the plugin, spark/target/*.jar, with the native library inside
+$(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven
+	$(MVN) package -DskipTests
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built (not the data, not the virtual environments)
+	rm -rf target spark/target

@@ -1,0 +1,96 @@
+"""TPC-H tables from the `tpchgen` generator, kept in `data/` between runs.
+
+Two forms are kept. `raw` is what the generator writes, with TPC-H's decimals. `double` has prices, discounts, taxes and
+quantities as doubles: Spark computes with decimals of more than 18 digits as Java objects, which costs more than any
+scan and would be all that a benchmark of scans measures. The form that a figure belongs to is said with it.
+
+Invariant: a directory with its final name is complete; it is written aside and renamed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.machine import ROOT
+
+DATA = ROOT / "data"
+ROWS_PER_GROUP = 1 << 20
+# One file for each half million rows of `lineitem`: Spark then makes partitions of one size at every scale, small
+# enough that stock Spark can keep blocks of them in a small heap.
+SCALE_PER_FILE = 1 / 12
+
+
+def table(name: str, scale: float, form: str = "double") -> Path:
+    """The directory of a table's Parquet files; generated if it is not there."""
+    final = DATA / f"tpch-sf{scale:g}" / form / name
+    if final.is_dir():
+        warm(final)
+        return final
+    aside = final.with_name(f".{name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        if form == "raw":
+            generate(name, scale, aside)
+        else:
+            convert(table(name, scale, "raw"), aside)
+        aside.rename(final)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    if form != "raw":
+        # It can be made again, and at larger scales it is as large as the rest.
+        shutil.rmtree(DATA / f"tpch-sf{scale:g}" / "raw" / name)
+    return final
+
+
+def warm(directory: Path) -> None:
+    """Reads the files once, so that no engine is the first to fetch them from the disk."""
+    for file in directory.iterdir():
+        with file.open("rb") as stream:
+            while stream.read(1 << 22):
+                pass
+
+
+def generate(name: str, scale: float, directory: Path) -> None:
+    """Runs the generator; several files for a large table."""
+    program = Path(sys.executable).with_name("tpchgen-cli")
+    parts = max(1, round(scale / SCALE_PER_FILE)) if name == "lineitem" else 1
+    command = [str(program), "parquet", "-s", f"{scale:g}", f"--tables={name}", f"--output-dir={directory}"]
+    result = subprocess.run([*command, f"--parts={parts}"], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise RuntimeError(f"tpchgen-cli failed: {result.stderr.strip()}")
+    written = directory / name
+    if written.is_dir():
+        for file in written.iterdir():
+            file.rename(directory / file.name)
+        written.rmdir()
+
+
+def convert(source: Path, directory: Path) -> None:
+    """Copies the files with decimals as doubles."""
+    for file in sorted(source.glob("*.parquet")):
+        reader = pq.ParquetFile(file)
+        schema = pa.schema([pa.field(item.name, as_double(item.type)) for item in reader.schema_arrow])
+        with pq.ParquetWriter(directory / file.name, schema, compression="snappy") as writer:
+            for batch in batches(reader):
+                writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+
+
+def batches(reader: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """The file's rows, a row group's worth at a time."""
+    yield from reader.iter_batches(batch_size=ROWS_PER_GROUP)
+
+
+def as_double(kind: pa.DataType) -> pa.DataType:
+    """Decimals become doubles, views plain strings; all else stays."""
+    if pa.types.is_decimal(kind):
+        return pa.float64()
+    return pa.string() if pa.types.is_string_view(kind) or pa.types.is_large_string(kind) else kind

@@ -1,0 +1,120 @@
+"""The engines that are compared: how Spark is configured for each, within the same total memory.
+
+`memory_bytes` is what an engine may use for heap, off-heap pool and Warmset's pool together. What a JVM needs besides
+(metaspace, code, stacks, the collector's tables) and the page cache come on top, from the memory group, alike for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.machine import ROOT
+
+JAR = ROOT / "spark" / "target" / "warmset-spark_2.13-0.1.0.jar"
+PYTHON_42 = ROOT / ".venv" / "bin" / "python"
+PYTHON_43 = ROOT / ".venv-43" / "bin" / "python"
+ARROW = "org.apache.spark.sql.execution.columnar.ArrowCachedBatchSerializer"
+MIB = 1 << 20
+# Of a budget, what Warmset leaves to the Java heap: enough for Spark itself and the queries' hash tables.
+HEAP_SHARE = 0.45
+HEAP_BYTES_MIN = 640 * MIB
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One engine: a name, the Python that has its Spark, its configuration, and the level it caches at."""
+
+    name: str
+    title: str
+    conf: dict[str, str] = field(default_factory=dict)
+    level: str | None = "MEMORY_AND_DISK_DESER"
+    python: Path = PYTHON_42
+
+    @property
+    def is_warmset(self) -> bool:
+        """Whether the plugin is on."""
+        return "spark.plugins" in self.conf
+
+
+def mib(size_bytes: float) -> str:
+    """A size as Spark and the JVM read it."""
+    return f"{int(size_bytes / MIB)}m"
+
+
+def common(heap_bytes: float, cpus: int, scratch: Path) -> dict[str, str]:
+    """What all engines have: local mode, a heap of that size, no user interface."""
+    return {
+        "spark.master": f"local[{cpus}]",
+        "spark.driver.memory": mib(heap_bytes),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+        # Blocks that are small against the heap: with the default of 128 MiB of Parquet per partition, stock Spark
+        # could keep hardly any of them in a small heap.
+        "spark.sql.files.maxPartitionBytes": "24m",
+        # The whole heap belongs to the budget: neither side may grow beyond it by committing lazily.
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -Xss4m",
+        "spark.sql.session.timeZone": "UTC",
+    }
+
+
+def warmset(memory_bytes: float, cpus: int, scratch: Path, heap_bytes: float | None = None) -> Spec:
+    """The plugin, with the budget split between the heap and the pool."""
+    heap = heap_bytes or max(HEAP_BYTES_MIN, memory_bytes * HEAP_SHARE)
+    return Spec(
+        "warmset",
+        "Warmset",
+        {
+            **common(heap, cpus, scratch),
+            "spark.jars": str(JAR),
+            "spark.driver.extraClassPath": str(JAR),
+            "spark.plugins": "io.warmset.spark.WarmsetPlugin",
+            "spark.warmset.memory": mib(memory_bytes - heap),
+            "spark.warmset.dir": str(scratch),
+            "spark.warmset.required": "true",
+        },
+    )
+
+
+def stock(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
+    """`df.cache()` as Spark ships it."""
+    return Spec("stock", "stock, compressed", common(memory_bytes, cpus, scratch))
+
+
+def uncompressed(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
+    """The default serialiser without its compression."""
+    conf = {"spark.sql.inMemoryColumnarStorage.compressed": "false"}
+    return Spec("uncompressed", "stock, uncompressed", {**common(memory_bytes, cpus, scratch), **conf})
+
+
+def off_heap(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
+    """Spark's own off-heap level, with the split that Warmset has."""
+    heap = max(HEAP_BYTES_MIN, memory_bytes * HEAP_SHARE)
+    conf = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": mib(memory_bytes - heap)}
+    return Spec("off_heap", "stock, OFF_HEAP", {**common(heap, cpus, scratch), **conf}, level="OFF_HEAP")
+
+
+def disk_only(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
+    """Everything on disk; the heap is small, so that the page cache has the rest of the group."""
+    heap = max(HEAP_BYTES_MIN, memory_bytes * HEAP_SHARE)
+    return Spec("disk_only", "stock, DISK_ONLY", common(heap, cpus, scratch), level="DISK_ONLY")
+
+
+def arrow(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
+    """The Arrow serialiser of Spark 4.3."""
+    conf = {"spark.sql.cache.serializer": ARROW}
+    return Spec("arrow", "stock 4.3, Arrow", {**common(memory_bytes, cpus, scratch), **conf}, python=PYTHON_43)
+
+
+def parquet(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
+    """No cache: the Parquet files are read again for each query, through the page cache."""
+    heap = max(HEAP_BYTES_MIN, memory_bytes * HEAP_SHARE)
+    return Spec("parquet", "Parquet, no cache", common(heap, cpus, scratch), level=None)
+
+
+MAKERS = {
+    maker.__name__: maker for maker in (warmset, stock, uncompressed, off_heap, disk_only, arrow, parquet)
+}  # fmt: skip

@@ -1,0 +1,95 @@
+"""The machine a benchmark runs on, the folder its raw figures go to, and the speed of its disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def describe() -> dict:
+    """Processor, memory, kernel and JDK, as raw results keep them."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "cpu_model": model.group(1) if model else platform.processor(),
+        "memory_bytes": int(memory.group(1)) * 1024 if memory else None,
+        "kernel": platform.release(),
+        "java": java[0] if java else None,
+        "commit": commit.stdout.strip() or None,
+    }
+
+
+def name() -> str:
+    """A short name for this kind of machine, used in the folder of its results."""
+    known = describe()
+    memory = round((known["memory_bytes"] or 0) / 2**30)
+    return f"{platform.machine()}-{known['cpus']}cpu-{memory}g"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where one run of a benchmark leaves its figures: `bench/runs/<date>-<machine>/<benchmark>/`."""
+
+    directory: Path
+
+    @classmethod
+    def create(cls, benchmark: str, quick: bool) -> Run:
+        date = datetime.now(UTC).strftime("%Y-%m-%d")
+        suffix = "-quick" if quick else ""
+        directory = ROOT / "bench" / "runs" / f"{date}-{name()}{suffix}" / benchmark
+        directory.mkdir(parents=True, exist_ok=True)
+        return cls(directory)
+
+    def logs(self) -> Path:
+        """Where the engines' own output goes; not kept with the figures."""
+        directory = ROOT / "target" / "bench-logs" / self.directory.name
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    def write(self, file: str, content: object) -> Path:
+        """Writes text as it is, and anything else as JSON."""
+        path = self.directory / file
+        path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1) + "\n")
+        return path
+
+    def shown(self, file: str) -> str:
+        """The file's path as a user would name it."""
+        return str((self.directory / file).relative_to(ROOT))
+
+
+def disk_speed(directory: Path) -> dict:
+    """The directory's O_DIRECT throughput as `warmset doctor` measures it, in bytes per second.
+
+    Raises `RuntimeError` if it could not be measured, with the reason that doctor gives.
+    """
+    binary = ROOT / "target" / "release" / "warmset"
+    command = [str(binary), "doctor", "--json", "--dir", str(directory)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode not in (0, 1):
+        raise RuntimeError(result.stderr.strip())
+    findings = {finding["check"]: finding for finding in json.loads(result.stdout)["findings"]}
+    speed = findings["disk_speed"]
+    if not speed["data"]:
+        raise RuntimeError(f"{directory}: {speed['value']}: {speed['follows']}")
+    return speed["data"]
+
+
+if __name__ == "__main__":
+    import sys
+
+    # For benchmarks in other languages: `python -m harness.machine NAME [quick]` makes their folder and names it.
+    print(Run.create(sys.argv[1], quick="quick" in sys.argv[2:]).directory)

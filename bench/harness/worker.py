@@ -1,0 +1,197 @@
+"""The child: one Spark session in local mode that answers requests, one JSON object per line.
+
+It measures and reports; it decides nothing. Requests and answers are described at each `on_` function.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
+
+LEVELS = {
+    "MEMORY_AND_DISK_DESER": StorageLevel(True, True, False, True),
+    "MEMORY_AND_DISK": StorageLevel(True, True, False, False),
+    "OFF_HEAP": StorageLevel(True, True, True, False),
+    "DISK_ONLY": StorageLevel(True, False, False, False),
+    "MEMORY_ONLY": StorageLevel(False, True, False, True),
+}
+
+
+# 14 doubles, 5 longs, 2 integers and a string; the values repeat from run to run.
+WIDE = [
+    *[f"rand({column}) * {column + 1} as d{column}" for column in range(14)],
+    *[f"cast(rand({column + 100}) * 1e15 as bigint) as l{column}" for column in range(4)],
+    "id",
+    "cast(id % 1000 as int) as i0",
+    "cast(rand(200) * 1e9 as int) as i1",
+    "concat('key-', cast(id % 5000 as string)) as s0",
+]
+
+
+class Worker:
+    """Holds the session and the cached tables between requests."""
+
+    def __init__(self) -> None:
+        self.spark: SparkSession | None = None
+        self.cached: dict[str, DataFrame] = {}
+        self.asked = 0
+
+    def on_start(self, conf: dict[str, str]) -> dict:
+        """Starts the session with this configuration."""
+        builder = SparkSession.builder
+        for key, value in conf.items():
+            builder = builder.config(key, value)
+        self.spark = builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("WARN")
+        return {"version": self.spark.version}
+
+    def on_table(self, name: str, path: str) -> dict:
+        """Makes a Parquet directory known as a view."""
+        self.spark.read.parquet(path).createOrReplaceTempView(name)
+        return {}
+
+    def on_cache(self, name: str, query: str, level: str) -> dict:
+        """Materialises the query's rows under that name; answers with the time and the rows."""
+        frame = self.spark.sql(query)
+        frame.persist(LEVELS[level])
+        before = self.reading()
+        rows = frame.count()
+        measured = self.since(before)
+        frame.createOrReplaceTempView(name)
+        self.cached[name] = frame
+        return {**measured, "rows": rows, "storage": self.storage()}
+
+    def on_wide(self, name: str, rows: int, level: str) -> dict:
+        """Materialises a made-up frame of 22 columns, the way a PySpark user caches one."""
+        frame = self.spark.range(rows).selectExpr(*WIDE)
+        frame.persist(LEVELS[level])
+        before = self.reading()
+        counted = frame.count()
+        measured = self.since(before)
+        frame.createOrReplaceTempView(name)
+        self.cached[name] = frame
+        return {**measured, "rows": counted, "storage": self.storage()}
+
+    def on_uncache(self, name: str) -> dict:
+        """Forgets a cached table, and waits for that."""
+        self.cached.pop(name).unpersist(blocking=True)
+        return {}
+
+    def on_query(self, text: str) -> dict:
+        """Runs a query as a new object; answers with its rows and what it cost."""
+        self.asked += 1
+        context = self.spark.sparkContext
+        context.setJobGroup(f"query-{self.asked}", text)
+        before = self.reading()
+        rows = self.spark.sql(text).collect()
+        measured = self.since(before)
+        return {**measured, **self.tasks(f"query-{self.asked}"), "rows": [list(map(plain, row)) for row in rows]}
+
+    def on_collect_garbage(self) -> dict:
+        """Collects the heap; answers with what is left on it."""
+        self.jvm.java.lang.System.gc()
+        runtime = self.jvm.java.lang.Runtime.getRuntime()
+        return {"heap_used_bytes": runtime.totalMemory() - runtime.freeMemory()}
+
+    def on_storage(self) -> dict:
+        """What the cache takes, in memory and on disk."""
+        return self.storage()
+
+    def on_stop(self) -> dict:
+        """Stops the session; the process ends afterwards."""
+        if self.spark is not None:
+            self.spark.stop()
+        return {}
+
+    @property
+    def jvm(self):  # noqa: ANN201
+        """The JVM, through which everything is reached that PySpark has no name for."""
+        return self.spark.sparkContext._jvm
+
+    def warmset(self) -> dict | None:
+        """The store's statistics, or `None` in a session without the plugin."""
+        if "warmset" not in self.spark.sparkContext.getConf().get("spark.plugins", "").lower():
+            return None
+        return json.loads(self.jvm.io.warmset.spark.Warmset.statsJson())
+
+    def storage(self) -> dict:
+        """Bytes of the cache as Spark accounts them, and as the store does."""
+        infos = self.spark.sparkContext._jsc.sc().getRDDStorageInfo()
+        return {
+            "memory_bytes": sum(info.memSize() for info in infos),
+            "disk_bytes": sum(info.diskSize() for info in infos),
+            "warmset": self.warmset(),
+        }
+
+    def reading(self) -> dict:
+        """The clocks before something is measured."""
+        beans = self.jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+        return {
+            "collection_ms": sum(bean.getCollectionTime() for bean in beans),
+            "warmset": self.warmset(),
+            "started": time.perf_counter(),
+        }
+
+    def since(self, before: dict) -> dict:
+        """What has passed since the reading."""
+        seconds = time.perf_counter() - before["started"]
+        after = self.reading()
+        passed = {"seconds": seconds, "collection_s": (after["collection_ms"] - before["collection_ms"]) / 1000}
+        if before["warmset"] is not None:
+            passed["read_bytes"] = after["warmset"]["read_bytes_total"] - before["warmset"]["read_bytes_total"]
+            passed["wait_s"] = (after["warmset"]["wait_ns_total"] - before["warmset"]["wait_ns_total"]) / 1e9
+        return passed
+
+    def tasks(self, group: str) -> dict:
+        """CPU and run time of the tasks of a job group, from Spark's own status store."""
+        context = self.spark.sparkContext
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        tracker = context.statusTracker()
+        stages = {
+            stage
+            for job in tracker.getJobIdsForGroup(group)
+            for stage in (tracker.getJobInfo(job).stageIds if tracker.getJobInfo(job) else [])
+        }
+        store = context._jsc.sc().statusStore()
+        data = [store.lastStageAttempt(stage) for stage in stages]
+        return {
+            "task_cpu_s": sum(stage.executorCpuTime() for stage in data) / 1e9,
+            "task_run_s": sum(stage.executorRunTime() for stage in data) / 1e3,
+        }
+
+
+def plain(value: object) -> object:
+    """A value of a row as JSON can hold it; floats keep ten digits, since sums depend on the order of their terms."""
+    if isinstance(value, float):
+        return float(f"{value:.10g}")
+    return value if isinstance(value, (int, str, bool)) or value is None else str(value)
+
+
+def main() -> None:
+    """Answers requests until told to stop."""
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    stream = connection.makefile("rw")
+    worker = Worker()
+    for line in stream:
+        request = json.loads(line)
+        operation = request.pop("op")
+        handler: Callable[..., dict] = getattr(worker, f"on_{operation}")
+        try:
+            answer = handler(**request)
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        stream.write(json.dumps(answer) + "\n")
+        stream.flush()
+        if operation == "stop":
+            return
+
+
+if __name__ == "__main__":
+    main()

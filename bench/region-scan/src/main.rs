@@ -1,0 +1,165 @@
+//! region-scan: what a scan through pinned segments costs against the two limits it can have.
+//!
+//! Resident data is summed through pins and as one plain array on huge pages; missing data is scanned with a
+//! prefetch window, and its file is read raw with O_DIRECT at the best queue depth. Runs are interleaved, the
+//! figures are medians after a warm-up. The last line of stdout is `result: {json}`.
+
+mod pages;
+mod raw;
+mod scan;
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Parser;
+use serde_json::{Value, json};
+use warmset_region::{Config, FRAME_BYTES, Store};
+
+use crate::scan::Scan;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// Scan resident and missing regions against a plain array and raw O_DIRECT reads.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Less data and fewer runs.
+    #[arg(long)]
+    quick: bool,
+    /// Directory of the data files; on the disk that is to be measured.
+    #[arg(long, default_value = "target")]
+    dir: PathBuf,
+    /// Keep all raw figures in this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Threads that scan.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Segments that each thread asks for ahead of its own.
+    #[arg(long, default_value_t = 4)]
+    window: u64,
+}
+
+/// One pair of interleaved series.
+struct Series {
+    ours_s: Vec<f64>,
+    baseline_s: Vec<f64>,
+}
+
+impl Series {
+    /// Baseline time over our time: 1 is as fast as the limit.
+    fn ratio(&self) -> f64 {
+        median(&self.baseline_s) / median(&self.ours_s)
+    }
+
+    fn raw(&self) -> Value {
+        json!({"ours_s": self.ours_s, "baseline_s": self.baseline_s, "ratio": self.ratio()})
+    }
+}
+
+fn main() -> Outcome<()> {
+    let options = Options::parse();
+    let (bytes, runs) = if options.quick { (1 << 30, 5) } else { (4 << 30, 9) };
+    fs::create_dir_all(&options.dir)?;
+    let dir = tempfile::tempdir_in(&options.dir)?;
+
+    let (resident, pages) = resident(dir.path(), bytes, runs)?;
+    let (missing, missing_raw) = missing(dir.path(), bytes, runs, &options)?;
+
+    let result = json!({
+        "resident_ratio": round(resident.ratio()),
+        "missing_ratio": round(missing.ratio()),
+        "huge_fraction": round(pages.huge_fraction),
+        "heap_huge_bytes": pages.heap_huge_bytes,
+    });
+    if let Some(path) = &options.json {
+        let raw = json!({
+            "bytes": bytes, "threads": options.threads, "window_segments": options.window,
+            "resident": resident.raw(), "missing": missing_raw, "result": result,
+        });
+        fs::write(path, serde_json::to_vec_pretty(&raw)?)?;
+    }
+    println!("result: {result}");
+    Ok(())
+}
+
+/// One thread sums a resident region, and a plain array of the same size.
+fn resident(dir: &Path, bytes: usize, runs: usize) -> Outcome<(Series, pages::Pages)> {
+    let store = Store::open(Config::new(dir, bytes as u64 + (256 << 20)))?;
+    let region = store.create_region()?;
+    scan::fill(&region, bytes)?;
+    let pages = pages::measure(&store)?;
+    let array = scan::PlainArray::filled(bytes)?;
+    let scan = Scan { region: &region, segments: (bytes / FRAME_BYTES) as u64, window: 0 };
+    let mut series = Series { ours_s: Vec::new(), baseline_s: Vec::new() };
+    for run in 0..=runs {
+        let (ours_s, ours) = timed(|| scan.run(1))?;
+        let (baseline_s, baseline) = timed(|| Ok(array.sum()))?;
+        assert_eq!(ours, baseline, "both hold the same bytes");
+        eprintln!("resident {run}: {:.2} GB/s, array {:.2} GB/s", gbs(bytes, ours_s), gbs(bytes, baseline_s));
+        if run > 0 {
+            series.ours_s.push(ours_s);
+            series.baseline_s.push(baseline_s);
+        }
+    }
+    Ok((series, pages))
+}
+
+/// Threads scan a region of which nearly nothing fits, and the same file is read raw. The little that was
+/// resident is left out of the raw time: it is counted for the bytes that our scan read.
+fn missing(dir: &Path, bytes: usize, runs: usize, options: &Options) -> Outcome<(Series, Value)> {
+    let store = Store::open(Config::new(dir, (bytes / 32).max(128 << 20) as u64))?;
+    let region = store.create_region()?;
+    scan::fill(&region, bytes)?;
+    let scan = Scan { region: &region, segments: (bytes / FRAME_BYTES) as u64, window: options.window };
+    let expected = scan.run(options.threads)?;
+    let file = raw::region_file(bytes as u64)?;
+    let depth = raw::best_depth(&file)?;
+    let mut series = Series { ours_s: Vec::new(), baseline_s: Vec::new() };
+    let mut read_fractions = Vec::new();
+    for run in 0..=runs {
+        let before = store.stats().read_bytes_total;
+        let (ours_s, sum) = timed(|| scan.run(options.threads))?;
+        assert_eq!(sum, expected, "every scan sees the same bytes");
+        let read = store.stats().read_bytes_total - before;
+        let (raw_s, raw_bytes) = timed(|| raw::read_all(&file, depth))?;
+        let baseline_s = raw_s * read as f64 / raw_bytes as f64;
+        eprintln!(
+            "missing {run}: {:.2} GB/s ({:.0} % of the bytes from disk), raw {:.2} GB/s",
+            gbs(read as usize, ours_s),
+            100.0 * read as f64 / bytes as f64,
+            gbs(read as usize, baseline_s)
+        );
+        if run > 0 {
+            series.ours_s.push(ours_s);
+            series.baseline_s.push(baseline_s);
+            read_fractions.push(read as f64 / bytes as f64);
+        }
+    }
+    let mut raw = series.raw();
+    raw["queue_depth"] = json!(depth);
+    raw["read_fractions"] = json!(read_fractions);
+    raw["stats"] = serde_json::to_value(store.stats())?;
+    Ok((series, raw))
+}
+
+fn timed<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {
+    let began = Instant::now();
+    let value = work()?;
+    Ok((began.elapsed().as_secs_f64(), value))
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+fn gbs(bytes: usize, seconds: f64) -> f64 {
+    bytes as f64 / seconds / 1e9
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,53 @@
+"""Half the memory: a DataFrame of 20M rows and 22 columns, cached from PySpark with `persist(MEMORY_AND_DISK)`.
+
+Stock Spark, with its default and with 4.3's Arrow serialiser, gets all of the memory as heap; Warmset gets the same for
+heap and pool together, and then half of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from harness import contest, engines
+from harness.contest import CACHE_TIMEOUT_S, Player
+from harness.engines import Spec
+from harness.progress import Progress
+from harness.queries import Query
+from options import OVERHEAD_BYTES, Options
+
+QUERIES = (
+    Query("sums", "select count(*), sum(d0), sum(d7), max(l1), max(id) as run_{run} from wide"),
+    Query("groups", "select s0, count(*), avg(d3) as run_{run} from wide group by s0 order by s0 limit 50"),
+)
+
+
+def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dict:
+    """Runs the four, one after the other; answers with what became of each."""
+    memory = options.half_bytes
+    runs: list[tuple[str, Spec, int]] = []
+    for label, maker, size in (
+        ("warmset", engines.warmset, memory),
+        ("warmset_half", engines.warmset, memory // 2),
+        ("stock", engines.stock, memory),
+        *([] if options.quick else [("stock_arrow", engines.arrow, memory)]),
+    ):
+        spec = maker(size, options.cpus, scratch / label)
+        runs.append((label, replace(spec, name=label, level="MEMORY_AND_DISK"), size))
+    players: dict[str, Player] = {}
+    for label, spec, size in runs:
+        progress.step(f"half: {label} caches {options.half_rows} rows x 22 columns in {size >> 20} MiB")
+        with ExitStack() as stack:
+            player = contest.open_player(stack, spec, size + OVERHEAD_BYTES, logs, scratch)
+            players[label] = player
+            player.materialise = player.ask(
+                "materialise", CACHE_TIMEOUT_S, op="wide", name="wide", rows=options.half_rows, level=spec.level
+            )
+            for query in QUERIES:
+                contest.run_once(player, query, 0, keep=True)
+    ours = [players["warmset"], players["warmset_half"]]
+    # Sums of made-up doubles depend on how Spark splits the rows, which is the same for all on this machine.
+    equal = contest.answers_equal(list(players.values()), QUERIES)
+    finished = all(player.died is None and len(player.answers) == len(QUERIES) for player in ours)
+    return {"ok": finished and equal, "answers_equal": equal, "runs": {name: p.raw() for name, p in players.items()}}

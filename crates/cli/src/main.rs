@@ -1,0 +1,32 @@
+//! The `warmset` command.
+//!
+//! Data goes to stdout, messages to stderr. Exit codes: 0 all well, 1 the machine has findings, 2 the call or its
+//! execution failed.
+
+mod args;
+mod doctor;
+mod generate;
+mod units;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = match args.command {
+        Command::Doctor(wanted) => doctor::run(&wanted),
+        Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
+    };
+    match done {
+        Ok(code) => code,
+        // The reader has seen enough: `warmset doctor | head` is no error.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "warmset: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The border between the JVM and the region store: `io.warmset.region.NativeStore`.
+//!
+//! Ownership: Java holds numbers only. A store's handle is looked up in a table here, so a stale one is an
+//! exception and never a wild pointer; the table's reference keeps a store alive while a call uses it. Memory
+//! behind an address stays the store's. Panics become `RuntimeException`, errors the exceptions of `errors.rs`.
+
+mod errors;
+mod stores;
+
+use jni::JNIEnv;
+use jni::objects::{JClass, JLongArray, JString};
+use jni::sys::{jint, jlong, jstring};
+use warmset_region::{Config, Error, PinStart, Store};
+
+use crate::errors::{Failure, guarded};
+use crate::stores::{add_store, remove_store, with_store};
+
+/// `open`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_open<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    config: JString<'a>,
+) -> jlong {
+    guarded(&mut env, 0, |env| {
+        let json: String = env.get_string(&config)?.into();
+        let store = Config::from_json(&json).and_then(Store::open).map_err(Failure::Checked)?;
+        Ok(add_store(store))
+    })
+}
+
+/// `close`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_close<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+) {
+    guarded(&mut env, (), |_| {
+        if let Some(store) = remove_store(store) {
+            store.close();
+        }
+        Ok(())
+    });
+}
+
+/// `createRegion`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_createRegion<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+) -> jlong {
+    guarded(&mut env, 0, |_| with_store(store, |store| Ok(store.create_region_id()? as jlong)))
+}
+
+/// `reserve`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_reserve<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    region: jlong,
+    bytes: jlong,
+    out: JLongArray<'a>,
+) -> jlong {
+    guarded(&mut env, 0, |env| {
+        let size = u64::try_from(bytes)
+            .map_err(|_| Failure::Argument(format!("a segment cannot have {bytes} bytes")))?;
+        if out.is_null() || env.get_array_length(&out)? < 1 {
+            return Err(Failure::Argument("`out` must have room for one address".to_owned()));
+        }
+        let (segment, address) = with_store(store, |store| Ok(store.reserve(id(region)?, size)?))?;
+        env.set_long_array_region(&out, 0, &[address as jlong])?;
+        Ok(segment as jlong)
+    })
+}
+
+/// `seal`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_seal<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    region: jlong,
+    segment: jlong,
+    used_bytes: jlong,
+) {
+    guarded(&mut env, (), |_| {
+        let used = u64::try_from(used_bytes)
+            .map_err(|_| Failure::Argument(format!("{used_bytes} bytes cannot have been used")))?;
+        with_store(store, |store| Ok(store.seal(id(region)?, id(segment)?, used)?))
+    });
+}
+
+/// `pinStart`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_pinStart<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    region: jlong,
+    segment: jlong,
+) -> jint {
+    guarded(&mut env, 0, |_| {
+        with_store(store, |store| {
+            Ok(match store.pin_start(id(region)?, id(segment)?)? {
+                PinStart::Ready => 0,
+                PinStart::Pending => 1,
+                PinStart::NoRoom => 2,
+            })
+        })
+    })
+}
+
+/// `pinWait`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_pinWait<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    region: jlong,
+    segment: jlong,
+) -> jlong {
+    guarded(&mut env, 0, |_| {
+        with_store(store, |store| Ok(store.pin_wait(id(region)?, id(segment)?)? as jlong))
+    })
+}
+
+/// `pin`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_pin<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    region: jlong,
+    segment: jlong,
+) -> jlong {
+    guarded(&mut env, 0, |_| {
+        with_store(store, |store| Ok(store.pin_address(id(region)?, id(segment)?)? as jlong))
+    })
+}
+
+/// `unpin`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_unpin<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    region: jlong,
+    segment: jlong,
+) {
+    guarded(&mut env, (), |_| with_store(store, |store| Ok(store.unpin(id(region)?, id(segment)?)?)));
+}
+
+/// `release`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_release<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    region: jlong,
+) {
+    guarded(&mut env, (), |_| {
+        // What does not exist is released already.
+        if let Ok(region) = u64::try_from(region) {
+            let _ = with_store(store, |store| {
+                store.release(region);
+                Ok(())
+            });
+        }
+        Ok(())
+    });
+}
+
+/// `setBudget`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_setBudget<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    bytes: jlong,
+) {
+    guarded(&mut env, (), |_| {
+        let budget = u64::try_from(bytes)
+            .map_err(|_| Failure::Argument(format!("budget_bytes: {bytes} is negative")))?;
+        with_store(store, |store| Ok(store.set_budget(budget)?))
+    });
+}
+
+/// `stats`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_stats<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+) -> jstring {
+    guarded(&mut env, std::ptr::null_mut(), |env| {
+        let json = with_store(store, |store| errors::json(&store.stats()))?;
+        Ok(env.new_string(json)?.into_raw())
+    })
+}
+
+/// `regions`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_regions<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+) -> jstring {
+    guarded(&mut env, std::ptr::null_mut(), |env| {
+        let json = with_store(store, |store| errors::json(&store.regions()))?;
+        Ok(env.new_string(json)?.into_raw())
+    })
+}
+
+/// A region's or segment's number; the store says whether it exists.
+fn id(number: jlong) -> Result<u64, Error> {
+    u64::try_from(number).map_err(|_| Error::Misuse(format!("{number} names no region or segment")))
+}

@@ -1,0 +1,172 @@
+//! Data files: private to the user, opened for direct I/O where the file system allows it.
+//!
+//! Invariant: an anonymous data file has no name, so a killed process leaves nothing behind.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{self, FallocateFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Alignment in bytes that offsets, lengths and addresses need for direct I/O.
+pub const DIRECT_ALIGN_BYTES: usize = 4096;
+
+/// An open file of cached bytes.
+#[derive(Debug)]
+pub struct DataFile {
+    fd: OwnedFd,
+    direct: bool,
+}
+
+impl DataFile {
+    /// Makes a nameless file in `dir`, mode 0600: `O_TMPFILE`, or create-and-unlink where that is missing.
+    ///
+    /// # Errors
+    /// The kernel's, for a missing or unwritable directory.
+    pub fn anonymous(dir: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        match with_direct(flags, |flags| fs::open(dir, flags | OFlags::TMPFILE, Mode::RUSR | Mode::WUSR)) {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::unlinked(dir, flags),
+            other => Ok(other?),
+        }
+    }
+
+    fn unlinked(dir: &Path, flags: OFlags) -> io::Result<Self> {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!(".warmset-{}-{serial}", std::process::id()));
+        let file = with_direct(flags | OFlags::CREATE | OFlags::EXCL, |flags| {
+            // A try with O_DIRECT may create the name and then fail; the second try must not trip over it.
+            fs::open(&path, flags, Mode::RUSR | Mode::WUSR).inspect_err(|_| remove(&path))
+        })?;
+        fs::unlink(&path)?;
+        Ok(file)
+    }
+
+    /// Creates a new named file for writing, mode 0600. The name must be free.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn create_new(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::CREATE | OFlags::EXCL;
+        Ok(with_direct(flags, |flags| {
+            let tried = fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+            if matches!(tried, Err(Errno::INVAL)) {
+                remove(path);
+            }
+            tried
+        })?)
+    }
+
+    /// Opens a named file for reading.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(with_direct(OFlags::RDONLY | OFlags::CLOEXEC, |flags| fs::open(path, flags, Mode::empty()))?)
+    }
+
+    /// Whether reads and writes go past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn len(&self) -> io::Result<u64> {
+        Ok(fs::fstat(&self.fd)?.st_size as u64)
+    }
+
+    /// Whether the file has no byte.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Takes disk space for `len` bytes from `offset`, so that a later write there cannot lack space.
+    /// Where the file system has no `fallocate`, the write itself reports a full disk.
+    ///
+    /// # Errors
+    /// `StorageFull` on a full disk or quota.
+    pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        match fs::fallocate(&self.fd, FallocateFlags::empty(), offset, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(Errno::INTR) => self.allocate(offset, len),
+            other => Ok(other?),
+        }
+    }
+
+    /// Waits until everything written is on the device.
+    ///
+    /// # Errors
+    /// The kernel's, which may report an earlier write's failure.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(fs::fsync(&self.fd)?)
+    }
+
+    /// Reads at most `bytes.len()` bytes at `offset`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pread(&self.fd, bytes, offset)?)
+    }
+
+    /// Writes at most `bytes.len()` bytes at `offset`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::pwrite(&self.fd, bytes, offset)?)
+    }
+}
+
+impl AsFd for DataFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Takes away a name that a failed open may have left; there may be none.
+fn remove(path: &Path) {
+    let _ = fs::unlink(path);
+}
+
+/// Opens with `O_DIRECT`, and without it where the file system refuses it.
+fn with_direct(flags: OFlags, open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<DataFile, Errno> {
+    match open(flags | OFlags::DIRECT) {
+        Err(Errno::INVAL) => Ok(DataFile { fd: open(flags)?, direct: false }),
+        other => Ok(DataFile { fd: other?, direct: true }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anonymous_file_is_private_and_nameless() {
+        let dir = tempfile::tempdir().expect("dir");
+        let file = DataFile::anonymous(dir.path()).expect("file");
+        file.allocate(0, 1 << 20).expect("space");
+        let stat = fs::fstat(&file).expect("stat");
+        assert_eq!(stat.st_mode & 0o777, 0o600);
+        assert_eq!(stat.st_nlink, 0);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0);
+        let unlinked = DataFile::unlinked(dir.path(), OFlags::RDWR | OFlags::CLOEXEC).expect("file");
+        assert_eq!(fs::fstat(&unlinked).expect("stat").st_nlink, 0);
+    }
+
+    #[test]
+    fn a_missing_directory_is_an_error() {
+        let error = DataFile::anonymous(Path::new("/nonexistent/warmset")).expect_err("no such directory");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,5 @@
+//! System calls and nearly all unsafe code of Warmset, one module per kernel area.
+
+pub mod io;
+pub mod mm;
+pub mod sysinfo;

@@ -1,0 +1,281 @@
+//! Address ranges: reserved once, given pages on demand, never unmapped.
+//!
+//! Invariant: a [`Reservation`] stays mapped and readable until the process ends, so an address inside it
+//! can be stale but can never fault. Dropping one therefore leaks address space on purpose (not memory:
+//! see [`Reservation::discard`]). It knows nothing of who uses which byte; callers keep writers apart.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::ptr;
+
+use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
+
+/// Bytes in a base page. x86-64, and aarch64 as distributions build it for servers with 4 KiB pages.
+pub const BASE_PAGE_BYTES: usize = 4096;
+/// Bytes in a huge page, the alignment of every reservation.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// A range of addresses that stays mapped for the life of the process.
+#[derive(Debug)]
+pub struct Reservation {
+    base: usize,
+    len: usize,
+    hugetlb: bool,
+}
+
+impl Reservation {
+    /// Reserves `len` bytes (a multiple of 2 MiB) of private anonymous memory, 2 MiB aligned, with no page
+    /// behind it yet. A child made by `fork` does not inherit it.
+    ///
+    /// # Errors
+    /// The kernel's, when address space or the commit limit (`vm.overcommit_memory=2`) is exhausted.
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        assert!(len > 0 && len % HUGE_PAGE_BYTES == 0, "a reservation is a multiple of 2 MiB");
+        let wide = len.checked_add(2 * HUGE_PAGE_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches nobody's memory.
+        let raw = unsafe {
+            mm::mmap_anonymous(
+                ptr::null_mut(),
+                wide,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        } as usize;
+        // The margins stay as guards: without them the kernel would merge two neighbouring reservations into one
+        // mapping, and smaps could not tell them apart.
+        let base = (raw + 1).next_multiple_of(HUGE_PAGE_BYTES);
+        for (start, end) in [(raw, base), (base + len, raw + wide)] {
+            // SAFETY: the margins were mapped just above and no address in them was given out.
+            unsafe { mm::mprotect(start as *mut c_void, end - start, MprotectFlags::empty())? };
+        }
+        let range = Self { base, len, hugetlb: false };
+        range.advise(0, len, Advice::LinuxDontFork)?;
+        Ok(range)
+    }
+
+    /// Reserves `len` bytes of hugetlb pages; they are taken from `vm.nr_hugepages` now, so a later touch
+    /// cannot fail.
+    ///
+    /// # Errors
+    /// `ENOMEM` when fewer huge pages are reserved than asked for.
+    pub fn hugetlb(len: usize) -> io::Result<Self> {
+        assert!(len > 0 && len % HUGE_PAGE_BYTES == 0, "a reservation is a multiple of 2 MiB");
+        // SAFETY: as in `anonymous`; hugetlb mappings are aligned to their page size by the kernel.
+        let raw = unsafe {
+            mm::mmap_anonymous(
+                ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::HUGETLB | MapFlags::HUGE_2MB,
+            )?
+        };
+        let range = Self { base: raw as usize, len, hugetlb: true };
+        range.advise(0, len, Advice::LinuxDontFork)?;
+        Ok(range)
+    }
+
+    /// First address.
+    #[must_use]
+    pub fn base(&self) -> usize {
+        self.base
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never true; a reservation has at least one huge page.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Asks for huge pages at first touch (`MADV_HUGEPAGE`); call before anything is touched.
+    ///
+    /// # Errors
+    /// `EINVAL` on a kernel without transparent huge pages.
+    pub fn prefer_huge_pages(&self) -> io::Result<()> {
+        if self.hugetlb { Ok(()) } else { self.advise(0, self.len, Advice::LinuxHugepage) }
+    }
+
+    /// Asks for base pages (`MADV_NOHUGEPAGE`).
+    ///
+    /// # Errors
+    /// `EINVAL` on a kernel without transparent huge pages, where base pages are all there is.
+    pub fn prefer_base_pages(&self) -> io::Result<()> {
+        self.advise(0, self.len, Advice::LinuxNoHugepage)
+    }
+
+    /// Puts writable pages behind a part of the range (`MADV_POPULATE_WRITE`), as a touch would.
+    ///
+    /// # Errors
+    /// `EINVAL` before Linux 5.14; `ENOMEM` at a memory limit.
+    pub fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
+        self.advise(offset, len, Advice::LinuxPopulateWrite)
+    }
+
+    /// Gives the pages of a part of the range back to the kernel; the addresses stay readable.
+    ///
+    /// # Errors
+    /// The kernel's; none is expected for an aligned part of the range.
+    pub fn discard(&self, offset: usize, len: usize) -> io::Result<()> {
+        self.advise(offset, len, Advice::LinuxDontNeed)
+    }
+
+    fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+        let start = self.at(offset, len);
+        // SAFETY: the part lies inside this reservation (checked by `at`), and none of the advices used here
+        // unmaps; `LinuxDontNeed` zeroes pages, which is what its only caller promises its users.
+        unsafe { mm::madvise(start as *mut c_void, len, advice)? };
+        Ok(())
+    }
+
+    /// Puts `len` bytes of `file` from `file_offset` read-only at `offset` of this range.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOMEM` at `vm.max_map_count`.
+    pub fn map_file(&self, offset: usize, len: usize, file: impl AsFd, file_offset: u64) -> io::Result<()> {
+        let start = self.at(offset, len);
+        // SAFETY: MAP_FIXED replaces a part of our own reservation (checked by `at`), so the address stays
+        // mapped; the caller owns that part and has no writer in it.
+        unsafe {
+            mm::mmap(
+                start as *mut c_void,
+                len,
+                ProtFlags::READ,
+                MapFlags::SHARED | MapFlags::FIXED,
+                file,
+                file_offset,
+            )?
+        };
+        Ok(())
+    }
+
+    /// Undoes [`Reservation::map_file`]: fresh anonymous memory takes the file's place in one step.
+    ///
+    /// # Errors
+    /// The kernel's; the file then stays mapped.
+    pub fn unmap_file(&self, offset: usize, len: usize) -> io::Result<()> {
+        let start = self.at(offset, len);
+        // SAFETY: as in `map_file`.
+        unsafe {
+            mm::mmap_anonymous(
+                start as *mut c_void,
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
+            )?
+        };
+        self.advise(offset, len, Advice::LinuxDontFork)
+    }
+
+    fn at(&self, offset: usize, len: usize) -> usize {
+        let end = offset.checked_add(len);
+        assert!(end.is_some_and(|end| end <= self.len), "{offset}+{len} lies outside the reservation");
+        self.base + offset
+    }
+}
+
+/// What the kernel holds behind a range of this process's addresses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RangeUse {
+    /// Bytes with a page behind them.
+    pub resident_bytes: u64,
+    /// Of those, bytes on huge pages (transparent or hugetlb).
+    pub huge_bytes: u64,
+}
+
+/// Reads `/proc/self/smaps` for the mappings that start inside `[base, base + len)`.
+///
+/// # Errors
+/// When `/proc` is not mounted or not readable.
+pub fn range_use(base: usize, len: usize) -> io::Result<RangeUse> {
+    let mut total = RangeUse::default();
+    let mut inside = false;
+    for line in BufReader::new(File::open("/proc/self/smaps")?).lines() {
+        let line = line?;
+        if let Some(start) = mapping_start(&line) {
+            if start >= base + len && start < usize::MAX / 2 {
+                break;
+            }
+            inside = start >= base;
+        } else if inside {
+            count_field(&line, &mut total);
+        }
+    }
+    Ok(total)
+}
+
+/// The start address if this is the headline of a mapping (`7f00-7fff rw-p …`).
+fn mapping_start(line: &str) -> Option<usize> {
+    let (range, _) = line.split_once(' ')?;
+    let (start, _) = range.split_once('-')?;
+    usize::from_str_radix(start, 16).ok()
+}
+
+fn count_field(line: &str, total: &mut RangeUse) {
+    let Some((name, rest)) = line.split_once(':') else { return };
+    let kib: u64 = rest.trim().trim_end_matches(" kB").parse().unwrap_or(0);
+    let bytes = kib << 10;
+    match name {
+        "Rss" => total.resident_bytes += bytes,
+        "AnonHugePages" => total.huge_bytes += bytes,
+        // hugetlb pages are not part of Rss.
+        "Private_Hugetlb" => {
+            total.huge_bytes += bytes;
+            total.resident_bytes += bytes;
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(address: usize) -> u8 {
+        // SAFETY: the tests only pass addresses of live reservations.
+        unsafe { ptr::read_volatile(address as *const u8) }
+    }
+
+    #[test]
+    fn a_reservation_is_aligned_and_keeps_its_addresses() {
+        let range = Reservation::anonymous(4 * HUGE_PAGE_BYTES).expect("reserve");
+        assert!(range.base() % HUGE_PAGE_BYTES == 0);
+        range.populate(0, HUGE_PAGE_BYTES).expect("populate");
+        // SAFETY: the range is ours and populated.
+        unsafe { ptr::write_volatile(range.base() as *mut u8, 7) };
+        assert_eq!(byte(range.base()), 7);
+        assert!(
+            range_use(range.base(), range.len()).expect("smaps").resident_bytes >= HUGE_PAGE_BYTES as u64
+        );
+        range.discard(0, range.len()).expect("discard");
+        assert_eq!(byte(range.base()), 0, "discarded pages read as zero");
+        assert_eq!(range_use(range.base(), range.len()).expect("smaps").huge_bytes, 0);
+    }
+
+    #[test]
+    fn neighbours_are_told_apart() {
+        let ranges: Vec<_> =
+            (0..4).map(|_| Reservation::anonymous(HUGE_PAGE_BYTES).expect("reserve")).collect();
+        for range in &ranges {
+            range.populate(0, HUGE_PAGE_BYTES).expect("populate");
+            let held = range_use(range.base(), range.len()).expect("smaps").resident_bytes;
+            assert_eq!(held, HUGE_PAGE_BYTES as u64);
+        }
+    }
+
+    #[test]
+    fn a_file_can_take_the_place_of_a_part_and_leave_again() {
+        let range = Reservation::anonymous(HUGE_PAGE_BYTES).expect("reserve");
+        let exe = File::open("/proc/self/exe").expect("exe");
+        range.map_file(0, BASE_PAGE_BYTES, &exe, 0).expect("map");
+        assert_eq!(byte(range.base() + 1), b'E', "an ELF header");
+        range.unmap_file(0, BASE_PAGE_BYTES).expect("unmap");
+        assert_eq!(byte(range.base() + 1), 0);
+    }
+}

@@ -1,0 +1,80 @@
+//! The NUMA nodes: their memory, their CPUs, and how far they are from each other.
+
+use serde::Serialize;
+
+use super::Root;
+use super::memory::field_bytes;
+
+const NODES: &str = "/sys/devices/system/node";
+/// No machine has more CPUs than this; a longer range in a malformed list is not expanded.
+const CPUS_MAX: usize = 1 << 16;
+
+/// One NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// The kernel's number for it.
+    pub id: u32,
+    /// Its memory; 0 for a node of CPUs alone.
+    pub total_bytes: u64,
+    /// Its unused memory.
+    pub free_bytes: u64,
+    /// How many CPUs it has; 0 for a node of memory alone (CXL, persistent memory).
+    pub cpus: usize,
+    /// The distances to all nodes in ascending order of node; 10 is itself.
+    pub distances: Vec<u32>,
+}
+
+/// Reads the nodes in ascending order; empty where the kernel was built without NUMA.
+pub fn nodes(root: &Root) -> Vec<Node> {
+    let mut nodes: Vec<Node> = root.names(NODES).iter().filter_map(|name| node(root, name)).collect();
+    nodes.sort_by_key(|node| node.id);
+    nodes
+}
+
+fn node(root: &Root, name: &str) -> Option<Node> {
+    let id = name.strip_prefix("node")?.parse().ok()?;
+    let file = |file: &str| root.text(format!("{NODES}/{name}/{file}")).unwrap_or_default();
+    let meminfo = file("meminfo");
+    Some(Node {
+        id,
+        total_bytes: field_bytes(&meminfo, "MemTotal").unwrap_or(0),
+        free_bytes: field_bytes(&meminfo, "MemFree").unwrap_or(0),
+        cpus: cpu_count(&file("cpulist")),
+        distances: file("distance").split_whitespace().filter_map(|word| word.parse().ok()).collect(),
+    })
+}
+
+/// How many CPUs a list like `0-3,8,10-11` names; malformed parts count nothing.
+pub fn cpu_count(list: &str) -> usize {
+    let count: usize = list
+        .trim()
+        .split(',')
+        .map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            match (first.parse::<usize>(), last.parse::<usize>()) {
+                (Ok(first), Ok(last)) if first <= last => (last - first).saturating_add(1).min(CPUS_MAX),
+                _ => 0,
+            }
+        })
+        .fold(0, usize::saturating_add);
+    count.min(CPUS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_are_counted() {
+        assert_eq!(cpu_count("0-3,8,10-11\n"), 7);
+        assert_eq!(cpu_count("\n"), 0);
+        assert_eq!(cpu_count("3-1,x,5"), 1);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(list in "[0-9,-]*") {
+            assert!(cpu_count(&list) <= CPUS_MAX);
+        }
+    }
+}

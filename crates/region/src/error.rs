@@ -1,0 +1,75 @@
+//! What can go wrong, said so that the user knows which setting or file to look at.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An error of the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// A setting is malformed or impossible on this machine.
+    #[error("{setting}: {problem}")]
+    Config {
+        /// The key in the configuration.
+        setting: String,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+    /// No space for bytes that have to go to disk.
+    #[error(
+        "no space for cached data in {dir}: {reason}; free space there, choose another `dir`, raise \
+         `flash_bytes_max`, or cache less"
+    )]
+    NoSpace {
+        /// The directory of the data files.
+        dir: PathBuf,
+        /// Which limit was hit.
+        reason: String,
+    },
+    /// Reading or writing a data file failed.
+    #[error("cannot {action} in {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The directory or file.
+        path: PathBuf,
+        /// The kernel's error.
+        source: Arc<io::Error>,
+    },
+    /// The call does not fit the state of what it names.
+    #[error("{0}")]
+    Misuse(String),
+    /// A region file is not what it should be.
+    #[error("{path} is not a readable region file: {problem}")]
+    BadFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn config(setting: &str, problem: impl Into<String>) -> Self {
+        Error::Config { setting: setting.to_owned(), problem: problem.into() }
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Error::Io { action, path: path.into(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn misuse(what: impl Into<String>) -> Self {
+        Error::Misuse(what.into())
+    }
+
+    /// Whether this is [`Error::NoSpace`].
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Error::NoSpace { .. })
+    }
+}
+
+/// Whether the kernel's error means a full disk or quota.
+pub(crate) fn is_full_disk(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,204 @@
+//! Safe handles for Rust callers: a region, a segment being written, a held segment.
+//!
+//! Invariant: a [`Pin`] is one hold; its bytes are immutable and in place until it is dropped.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::read::PinStart;
+use crate::segment::Segment;
+use crate::store::{Shared, Store};
+
+/// A region; released when the last handle is dropped.
+pub struct Region {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Store {
+    /// Makes an empty region.
+    ///
+    /// # Errors
+    /// As [`Store::create_region_id`].
+    pub fn create_region(&self) -> Result<Region, Error> {
+        Ok(Region { shared: Arc::clone(&self.shared), id: self.create_region_id()? })
+    }
+}
+
+impl Region {
+    pub(crate) fn of(shared: Arc<Shared>, id: u64) -> Self {
+        Self { shared, id }
+    }
+
+    /// Segments that were added to it.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] once the store is closed.
+    pub fn segments(&self) -> Result<u64, Error> {
+        Ok(self.shared.region(self.id)?.segments.count() as u64)
+    }
+
+    /// Its id, as the bindings use it.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Adds a segment of `bytes` to be filled in place.
+    ///
+    /// # Errors
+    /// As [`Store::reserve`].
+    pub fn draft(&self, bytes: usize) -> Result<Draft<'_>, Error> {
+        let table = self.shared.region(self.id)?;
+        let (segment, address) = self.shared.reserve(&table, bytes as u64)?;
+        Ok(Draft { region: self, segment, address, bytes })
+    }
+
+    /// Adds a sealed segment with a copy of `bytes`; returns its index.
+    ///
+    /// # Errors
+    /// As [`Store::reserve`] and [`Store::seal`].
+    pub fn write(&self, bytes: &[u8]) -> Result<u64, Error> {
+        let mut draft = self.draft(bytes.len())?;
+        draft.copy_from_slice(bytes);
+        draft.seal(bytes.len())
+    }
+
+    /// Starts bringing a segment in ahead of its use. Keeps it there until the returned pin is dropped;
+    /// `None` when there is no room for it now.
+    ///
+    /// # Errors
+    /// As [`Store::pin_start`].
+    pub fn prefetch(&self, segment: u64) -> Result<Option<Prefetch>, Error> {
+        let found = self.shared.segment(self.id, segment)?;
+        let held = self.shared.hold(&found)? != PinStart::NoRoom;
+        Ok(held.then(|| Prefetch { shared: Arc::clone(&self.shared), segment: found, held: true }))
+    }
+
+    /// Holds a segment and makes it readable.
+    ///
+    /// # Errors
+    /// As [`Store::pin_address`].
+    pub fn pin(&self, segment: u64) -> Result<Pin, Error> {
+        let found = self.shared.segment(self.id, segment)?;
+        let address = self.shared.pin(&found)?;
+        Ok(Pin { shared: Arc::clone(&self.shared), segment: found, address })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.shared.release(self.id);
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// An unsealed segment, writable through `DerefMut`.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    region: &'a Region,
+    segment: u64,
+    address: usize,
+    bytes: usize,
+}
+
+impl Draft<'_> {
+    /// Makes the first `used` bytes immutable; returns the segment's index.
+    ///
+    /// # Errors
+    /// As [`Store::seal`].
+    pub fn seal(self, used: usize) -> Result<u64, Error> {
+        let found = self.region.shared.segment(self.region.id, self.segment)?;
+        self.region.shared.seal(&found, used as u64)?;
+        Ok(self.segment)
+    }
+}
+
+impl Deref for Draft<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `reserve` gave this address for `bytes` bytes; unsealed, they are this draft's alone, and the
+        // borrowed region is not released.
+        unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
+    }
+}
+
+impl DerefMut for Draft<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`.
+        unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
+    }
+}
+
+/// A hold on a segment that may still be on its way.
+pub struct Prefetch {
+    shared: Arc<Shared>,
+    segment: Arc<Segment>,
+    held: bool,
+}
+
+impl Prefetch {
+    /// Waits for the bytes.
+    ///
+    /// # Errors
+    /// As [`Store::pin_wait`].
+    pub fn wait(mut self) -> Result<Pin, Error> {
+        let waited = self.shared.wait(&self.segment);
+        // The hold goes to the pin, or was dropped with the error.
+        self.held = false;
+        let (shared, segment) = (Arc::clone(&self.shared), Arc::clone(&self.segment));
+        Ok(Pin { address: waited?, shared, segment })
+    }
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        if self.held {
+            let dropped = self.shared.unhold(&self.segment);
+            debug_assert!(dropped.is_ok(), "a prefetch is one hold");
+        }
+    }
+}
+
+impl fmt::Debug for Prefetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prefetch").finish_non_exhaustive()
+    }
+}
+
+/// A held segment, readable through `Deref`.
+pub struct Pin {
+    shared: Arc<Shared>,
+    segment: Arc<Segment>,
+    address: usize,
+}
+
+impl Deref for Pin {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the hold counted for this pin keeps the sealed bytes at this address (invariant 1 of the crate).
+        unsafe { std::slice::from_raw_parts(self.address as *const u8, self.segment.bytes() as usize) }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let dropped = self.shared.unhold(&self.segment);
+        debug_assert!(dropped.is_ok(), "a pin is one hold");
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pin").field("bytes", &self.len()).finish_non_exhaustive()
+    }
+}

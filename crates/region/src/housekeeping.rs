@@ -1,0 +1,173 @@
+//! The background thread: retires regions, faults frames in ahead of demand, gives surplus memory back.
+//!
+//! Invariant: the ledger is never locked during a system call that touches pages; the frame in question is
+//! counted as filling or used meanwhile. One chunk is done at a time, so that a release never waits long.
+
+use std::io;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use warmset_placement::prefault_target;
+
+use crate::FRAME_BYTES;
+use crate::room::{Evicted, Writes};
+use crate::store::{RegionTable, Shared};
+
+#[derive(Debug, Default)]
+pub(crate) struct Housekeeper {
+    tasks: Mutex<Tasks>,
+    wake: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    shared: OnceLock<Weak<Shared>>,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    retired: Vec<Arc<RegionTable>>,
+    stirred: bool,
+    stopping: bool,
+    /// Faulting in failed once: demand does it from now on.
+    prefault_off: bool,
+}
+
+impl Housekeeper {
+    /// Something changed that may need work.
+    pub fn wake(&self) {
+        let mut tasks = self.tasks.lock();
+        if !tasks.stirred {
+            tasks.stirred = true;
+            self.wake.notify_one();
+        }
+    }
+
+    pub fn retire(&self, table: Arc<RegionTable>) {
+        let mut tasks = self.tasks.lock();
+        tasks.retired.push(table);
+        tasks.stirred = true;
+        self.wake.notify_one();
+    }
+}
+
+/// What one round did.
+#[derive(PartialEq, Eq)]
+enum Round {
+    Worked,
+    Idle,
+    /// Waits for transfers that are in flight.
+    Blocked,
+}
+
+impl Shared {
+    pub fn start_housekeeping(self: &Arc<Self>) -> io::Result<()> {
+        drop(self.keeper.shared.set(Arc::downgrade(self)));
+        let shared = Arc::clone(self);
+        let thread =
+            thread::Builder::new().name("warmset-keeper".into()).spawn(move || shared.keep_house())?;
+        *self.keeper.thread.lock() = Some(thread);
+        self.keeper.wake();
+        Ok(())
+    }
+
+    pub fn stop_housekeeping(&self) {
+        {
+            let mut tasks = self.keeper.tasks.lock();
+            tasks.stopping = true;
+            self.keeper.wake.notify_one();
+        }
+        if let Some(thread) = self.keeper.thread.lock().take() {
+            if thread.thread().id() != thread::current().id() {
+                drop(thread.join());
+            }
+        }
+    }
+
+    /// A counted reference for a transfer's callback.
+    pub fn self_reference(&self) -> Arc<Shared> {
+        let weak = self.keeper.shared.get().expect("set before the store is handed out");
+        weak.upgrade().expect("a method of it is running")
+    }
+
+    fn keep_house(&self) {
+        loop {
+            let retired = {
+                let mut tasks = self.keeper.tasks.lock();
+                if tasks.retired.is_empty() && tasks.stopping {
+                    return;
+                }
+                tasks.stirred = false;
+                std::mem::take(&mut tasks.retired)
+            };
+            for table in &retired {
+                self.retire(table);
+            }
+            let round = self.adjust_pool();
+            let mut tasks = self.keeper.tasks.lock();
+            if tasks.stirred || tasks.stopping || round == Round::Worked {
+                continue;
+            }
+            match round {
+                Round::Blocked => drop(self.keeper.wake.wait_for(&mut tasks, Duration::from_millis(2))),
+                _ => self.keeper.wake.wait(&mut tasks),
+            }
+        }
+    }
+
+    /// One step towards a pool that is within its budget and has frames ready.
+    fn adjust_pool(&self) -> Round {
+        let mut ledger = self.lock();
+        if ledger.frames.used() > ledger.budget_frames {
+            drop(ledger);
+            return self.demote_one();
+        }
+        if ledger.frames.faulted() > ledger.budget_frames {
+            if let Some(frame) = ledger.frames.begin_drain() {
+                drop(ledger);
+                self.drain_frame(frame);
+                self.lock().frames.end_drain(frame);
+                return Round::Worked;
+            }
+        }
+        let frame_bytes = FRAME_BYTES as u64;
+        let used = ledger.frames.used();
+        let target = prefault_target(used * frame_bytes, ledger.budget_frames * frame_bytes) / frame_bytes;
+        if ledger.frames.warm() >= target || self.keeper.tasks.lock().prefault_off {
+            return Round::Idle;
+        }
+        let Some(frame) = ledger.frames.begin_fill() else { return Round::Idle };
+        drop(ledger);
+        let filled = self.pool.frames.populate(frame as usize * FRAME_BYTES, FRAME_BYTES);
+        self.lock().frames.end_fill(frame, filled.is_ok());
+        if let Err(error) = filled {
+            tracing::warn!(%error, "frames are not faulted in ahead of demand");
+            self.keeper.tasks.lock().prefault_off = true;
+        }
+        Round::Worked
+    }
+
+    /// The pool holds more than its budget: takes one victim, or starts writing some.
+    fn demote_one(&self) -> Round {
+        let mut writes = Writes::new();
+        let evicted = self.evict_one(&mut self.lock(), false, &mut writes);
+        self.launch_writes(writes);
+        match evicted {
+            Evicted::One => Round::Worked,
+            Evicted::Soon => Round::Blocked,
+            // Held or unwritable: the next unpin or release wakes this thread.
+            Evicted::Nothing | Evicted::Stuck => Round::Idle,
+        }
+    }
+
+    pub fn drain_frame(&self, frame: u64) {
+        if let Err(error) = self.pool.frames.discard(frame as usize * FRAME_BYTES, FRAME_BYTES) {
+            tracing::warn!(%error, "a free frame keeps its pages");
+        }
+    }
+
+    pub fn drain_transfers(&self) {
+        while self.transfers.load(std::sync::atomic::Ordering::Acquire) > 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

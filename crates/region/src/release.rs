@@ -1,0 +1,89 @@
+//! Release: a region ends at once, its frames and its file go in the background.
+//!
+//! Invariant: a segment is freed exactly once, by whoever wins the state word's last transition; a held one by
+//! its last reader. A region stays in the table until its last segment is freed, so that readers can let go.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::segment::Segment;
+use crate::state::State;
+use crate::store::{RegionTable, Shared, Store};
+
+impl Store {
+    /// Ends a region. Constant time, idempotent, never fails; unknown ids are ignored.
+    pub fn release(&self, region: u64) {
+        self.shared.release(region);
+    }
+}
+
+impl Shared {
+    pub fn release(&self, region: u64) {
+        let Ok(table) = self.region(region) else { return };
+        if !table.core.released.swap(true, Ordering::AcqRel) {
+            self.keeper.retire(table);
+        }
+    }
+
+    /// Walks a released region; called by the housekeeper.
+    pub fn retire(&self, table: &RegionTable) {
+        for (_, segment) in &table.segments {
+            self.release_segment(segment);
+        }
+        self.forget_if_empty(table.core.id);
+    }
+
+    pub fn release_segment(&self, segment: &Arc<Segment>) {
+        segment.word.release();
+        self.finish_release(segment);
+    }
+
+    /// Frees the segment if it is released, at rest and not held. Called after everything that may have been
+    /// the last obstacle.
+    pub fn finish_release(&self, segment: &Arc<Segment>) {
+        let Some(last) = segment.word.free() else { return };
+        if last == State::Writing && self.pool.in_window(segment.address()) {
+            self.free_window(self.pool.window_slot(segment.address()), segment.frames());
+        } else if last != State::Absent {
+            self.free_frames(segment);
+        }
+        {
+            let _ledger = self.lock();
+            self.sub_live_bytes(segment.bytes());
+        }
+        if segment.region.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.forget_if_empty(segment.region.id);
+        }
+        self.announce_space();
+    }
+
+    fn free_frames(&self, segment: &Segment) {
+        let mut ledger = self.lock();
+        ledger.set.remove(segment.key);
+        ledger.members.remove(&segment.key);
+        ledger.stuck.remove(&segment.key);
+        ledger.frames.give(self.pool.frame_of(segment.address()), segment.frames());
+    }
+
+    /// A window slot's pages go back to the kernel, the slot to the next user.
+    pub fn free_window(&self, slot: u64, frames: u64) {
+        let at = self.pool.window_address(slot) - self.pool.window.base();
+        if let Err(error) = self.pool.window.discard(at, frames as usize * crate::FRAME_BYTES) {
+            tracing::warn!(%error, "pages of a bounce buffer stay");
+        }
+        self.lock().window.give(slot, frames);
+    }
+
+    /// Drops a released region without segments from the table; its file closes with it.
+    fn forget_if_empty(&self, region: u64) {
+        let Ok(table) = self.region(region) else { return };
+        let empty = table.core.live.load(Ordering::Acquire) == 0;
+        if empty && table.core.released.load(Ordering::Acquire) {
+            self.regions.pin().remove(&region);
+            table.core.backing.close();
+            let mut ledger = self.lock();
+            // The file's space comes back: what could not be written may be tried again.
+            ledger.stuck.clear();
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A segment: the unit of placement inside a region.
+//!
+//! Invariant: `address`, `frames` and `offset` change only while the state word says that nobody reads them:
+//! address in `Writing`, `Promoting` and `Mapped` transitions (ledger lock held), offset once, before the
+//! first write. Readers load them after their hold is counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use warmset_placement::{Key, Score};
+use warmset_platform::io::DIRECT_ALIGN_BYTES;
+
+use crate::FRAME_BYTES;
+use crate::error::Error;
+use crate::region_file::{Entry, checksum};
+use crate::state::{State, StateWord};
+use crate::store::RegionCore;
+
+const NO_OFFSET: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub key: Key,
+    pub region: Arc<RegionCore>,
+    pub word: StateWord,
+    /// First byte, in the pool or the window; meaningless while absent.
+    address: AtomicUsize,
+    /// Bytes reserved, then bytes sealed.
+    bytes: AtomicU64,
+    /// Place in the region's file.
+    offset: AtomicU64,
+    score: AtomicU64,
+    accessed_ticks: AtomicU64,
+    /// What a saved region's file says of its bytes.
+    checksum: Option<u64>,
+    /// Why the last promotion failed, for those who wait for it.
+    pub failure: Mutex<Option<Error>>,
+}
+
+impl Segment {
+    pub fn writing(key: Key, region: Arc<RegionCore>, bytes: u64, address: usize) -> Self {
+        Self {
+            key,
+            region,
+            word: StateWord::new(State::Writing),
+            address: AtomicUsize::new(address),
+            bytes: AtomicU64::new(bytes),
+            offset: AtomicU64::new(NO_OFFSET),
+            score: AtomicU64::new(Score::NEVER.to_bits()),
+            accessed_ticks: AtomicU64::new(0),
+            checksum: None,
+            failure: Mutex::new(None),
+        }
+    }
+
+    /// A segment of a saved region.
+    pub fn saved(key: Key, region: Arc<RegionCore>, entry: Entry) -> Self {
+        Self {
+            word: StateWord::new(State::Absent),
+            offset: AtomicU64::new(entry.offset),
+            checksum: Some(entry.checksum),
+            ..Self::writing(key, region, entry.bytes, 0)
+        }
+    }
+
+    /// Whether these are the segment's bytes, as far as anybody wrote that down.
+    pub fn check(&self, bytes: &[u8]) -> Result<(), Error> {
+        match self.checksum {
+            Some(expected) if checksum(bytes) != expected => Err(Error::BadFile {
+                path: self.region.backing.path().to_owned(),
+                problem: format!("the checksum of {} bytes at {:?} is wrong", self.bytes(), self.offset()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn address(&self) -> usize {
+        self.address.load(Ordering::Relaxed)
+    }
+
+    pub fn set_address(&self, address: usize) {
+        self.address.store(address, Ordering::Relaxed);
+    }
+
+    /// Bytes the writer asked for, then bytes it sealed.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Frames that hold the segment when resident.
+    pub fn frames(&self) -> u64 {
+        frames_for(self.bytes())
+    }
+
+    /// Bytes of a transfer from or to disk.
+    pub fn disk_bytes(&self) -> u64 {
+        self.bytes().max(1).next_multiple_of(DIRECT_ALIGN_BYTES as u64)
+    }
+
+    pub fn offset(&self) -> Option<u64> {
+        Some(self.offset.load(Ordering::Relaxed)).filter(|&offset| offset != NO_OFFSET)
+    }
+
+    /// Finds the place on disk, taking one on first use.
+    pub fn allocate(&self) -> Result<u64, Error> {
+        if let Some(offset) = self.offset() {
+            return Ok(offset);
+        }
+        let offset = self.region.backing.allocate(self.disk_bytes())?;
+        self.offset.store(offset, Ordering::Relaxed);
+        Ok(offset)
+    }
+
+    pub fn score(&self) -> Score {
+        Score::from_bits(self.score.load(Ordering::Relaxed))
+    }
+
+    /// Counts an access. Two threads may race; one access is lost then, which a score can bear.
+    pub fn accessed(&self, now_ticks: u64) {
+        let last = self.accessed_ticks.load(Ordering::Relaxed);
+        let score = self.score();
+        if score == Score::NEVER || !Score::is_same_access(last, now_ticks) {
+            self.accessed_ticks.store(now_ticks, Ordering::Relaxed);
+            self.score.store(score.accessed(now_ticks).to_bits(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Frames that `bytes` need; an empty segment still has a place.
+pub(crate) fn frames_for(bytes: u64) -> u64 {
+    bytes.max(1).div_ceil(FRAME_BYTES as u64)
+}

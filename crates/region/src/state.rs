@@ -1,0 +1,285 @@
+//! The state word: a segment's state, flags and hold count in one atomic.
+//!
+//! ```text
+//! Writing ─seal→ Dirty ─begin_write→ WritingBack ─end_write→ Clean ─demote→ Absent
+//!    └──────────────seal_to_disk (bounce)──────────────────────────────────→ Absent
+//! Absent ─begin_promote→ Promoting ─end_promote→ Clean | Absent (error);  Absent ─map→ Mapped ─unmap→ Absent
+//! any state at rest, released, no hold ─free→ Freed
+//! ```
+//! Invariants (checked by `tests/loom.rs`): holds are only counted up in a readable or promoting state; `demote`,
+//! `unmap` and `free` need a count of zero in the same compare-and-swap, so a held segment keeps its bytes;
+//! exactly one caller wins `free`. `RELEASED` forbids new holds; `PARKED` asks the last holder to tell the
+//! keep-set that the segment may be a victim again.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const STATE: u64 = 0xff;
+const PARKED: u64 = 1 << 8;
+const RELEASED: u64 = 1 << 9;
+const ONE_HOLD: u64 = 1 << 32;
+
+/// Where a segment's bytes are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Its writer holds it; nobody reads it.
+    Writing,
+    /// Resident, not on disk.
+    Dirty,
+    /// Resident, on its way to disk.
+    WritingBack,
+    /// Resident and on disk.
+    Clean,
+    /// On its way from disk.
+    Promoting,
+    /// On disk only.
+    Absent,
+    /// Readable in place from the mapped file.
+    Mapped,
+    /// Gone.
+    Freed,
+}
+
+use State::{Absent, Clean, Dirty, Freed, Mapped, Promoting, Writing, WritingBack};
+
+impl State {
+    fn of(word: u64) -> State {
+        match (word & STATE) as u8 {
+            0 => Writing,
+            1 => Dirty,
+            2 => WritingBack,
+            3 => Clean,
+            4 => Promoting,
+            5 => Absent,
+            6 => Mapped,
+            _ => Freed,
+        }
+    }
+
+    fn readable(self) -> bool {
+        matches!(self, Dirty | WritingBack | Clean | Mapped)
+    }
+
+    fn in_pool(self) -> bool {
+        matches!(self, Dirty | WritingBack | Clean | Promoting)
+    }
+}
+
+/// One look at the word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub state: State,
+    pub holds: u32,
+    pub released: bool,
+}
+
+impl Look {
+    /// Whether the segment's bytes lie in pool frames that a hold keeps.
+    pub fn resident(self) -> bool {
+        self.state.in_pool() && self.state != Promoting
+    }
+}
+
+/// Outcome of [`StateWord::hold`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Held and readable.
+    Ready,
+    /// Held; bytes are on their way.
+    Pending,
+    /// Not held: somebody has to promote it.
+    Absent,
+    /// Not held: not sealed yet.
+    Unsealed,
+    /// Not held: released.
+    Gone,
+}
+
+/// Outcome of [`StateWord::unhold`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unhold {
+    /// Others hold it, or nothing is to be done.
+    Done,
+    /// This was the last hold and somebody waits for that.
+    Last { was_parked: bool, released: bool, mapped: bool },
+    /// There was no hold.
+    Underflow,
+}
+
+/// Outcome of [`StateWord::demote`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Demote {
+    /// Absent now: its frames are the caller's.
+    Demoted,
+    /// Held, and marked so that the last holder reports it.
+    Parked,
+    /// Must be written first.
+    Dirty,
+    /// A transfer is in flight, or it is being freed.
+    Busy,
+}
+
+#[derive(Debug)]
+pub(crate) struct StateWord(AtomicU64);
+
+impl StateWord {
+    pub fn new(state: State) -> Self {
+        Self(AtomicU64::new(state as u64))
+    }
+
+    pub fn look(&self) -> Look {
+        let word = self.0.load(Ordering::Acquire);
+        Look { state: State::of(word), holds: holds(word), released: word & RELEASED != 0 }
+    }
+
+    /// Counts a hold if the segment is readable or about to be.
+    pub fn hold(&self) -> Hold {
+        self.change(|word| match State::of(word) {
+            Freed => Err(Hold::Gone),
+            _ if word & RELEASED != 0 => Err(Hold::Gone),
+            Writing => Err(Hold::Unsealed),
+            Absent => Err(Hold::Absent),
+            Promoting => Ok((word + ONE_HOLD, Hold::Pending)),
+            Dirty | WritingBack | Clean | Mapped => Ok((word + ONE_HOLD, Hold::Ready)),
+        })
+    }
+
+    /// Counts a hold if the segment is readable now.
+    pub fn hold_ready(&self) -> bool {
+        self.change(|word| {
+            if State::of(word).readable() && word & RELEASED == 0 {
+                Ok((word + ONE_HOLD, true))
+            } else {
+                Err(false)
+            }
+        })
+    }
+
+    /// Drops a hold.
+    pub fn unhold(&self) -> Unhold {
+        self.change(|word| match holds(word) {
+            0 => Err(Unhold::Underflow),
+            1 => {
+                let (was_parked, released) = (word & PARKED != 0, word & RELEASED != 0);
+                let mapped = State::of(word) == Mapped;
+                let outcome = if was_parked || released || mapped {
+                    Unhold::Last { was_parked, released, mapped }
+                } else {
+                    Unhold::Done
+                };
+                Ok(((word - ONE_HOLD) & !PARKED, outcome))
+            }
+            _ => Ok((word - ONE_HOLD, Unhold::Done)),
+        })
+    }
+
+    /// The writer is done.
+    pub fn seal(&self) -> bool {
+        self.step(Writing, Dirty)
+    }
+
+    /// The writer is done and the bytes are on disk already.
+    pub fn seal_to_disk(&self) -> bool {
+        self.step(Writing, Absent)
+    }
+
+    pub fn begin_write(&self) -> bool {
+        self.step(Dirty, WritingBack)
+    }
+
+    pub fn end_write(&self, written: bool) {
+        let moved = self.step(WritingBack, if written { Clean } else { Dirty });
+        debug_assert!(moved, "a write ended that had not begun");
+    }
+
+    /// Takes the frames from a segment that nobody holds and that is on disk.
+    pub fn demote(&self) -> Demote {
+        self.change(|word| match State::of(word) {
+            Clean | Dirty if holds(word) > 0 => Ok((word | PARKED, Demote::Parked)),
+            Promoting | WritingBack if holds(word) > 0 => Ok((word | PARKED, Demote::Parked)),
+            _ if word & RELEASED != 0 => Err(Demote::Busy),
+            Clean => Ok((with(word, Absent), Demote::Demoted)),
+            Dirty => Err(Demote::Dirty),
+            _ => Err(Demote::Busy),
+        })
+    }
+
+    /// Starts a promotion and counts the hold of whoever asked for it.
+    pub fn begin_promote(&self) -> bool {
+        self.leave_absent(Promoting)
+    }
+
+    pub fn end_promote(&self, read: bool) {
+        let moved = self.step(Promoting, if read { Clean } else { Absent });
+        debug_assert!(moved, "a promotion ended that had not begun");
+    }
+
+    /// The file was mapped in place of frames; counts the hold of whoever asked for it.
+    pub fn map(&self) -> bool {
+        self.leave_absent(Mapped)
+    }
+
+    /// Ends the mapping if nobody holds it.
+    pub fn unmap(&self) -> bool {
+        self.change(|word| match State::of(word) {
+            Mapped if holds(word) == 0 => Ok((with(word, Absent), true)),
+            _ => Err(false),
+        })
+    }
+
+    /// Forbids new holds.
+    pub fn release(&self) {
+        self.0.fetch_or(RELEASED, Ordering::AcqRel);
+    }
+
+    /// Ends a released segment at rest that nobody holds; the caller that gets its last state frees it.
+    pub fn free(&self) -> Option<State> {
+        self.change(|word| {
+            let state = State::of(word);
+            let at_rest = matches!(state, Writing | Dirty | Clean | Absent);
+            if at_rest && word & RELEASED != 0 && holds(word) == 0 {
+                Ok((with(word, Freed), Some(state)))
+            } else {
+                Err(None)
+            }
+        })
+    }
+
+    fn leave_absent(&self, state: State) -> bool {
+        self.change(|word| match State::of(word) {
+            Absent if word & RELEASED == 0 => Ok((with(word, state) + ONE_HOLD, true)),
+            _ => Err(false),
+        })
+    }
+
+    fn step(&self, from: State, to: State) -> bool {
+        self.change(|word| if State::of(word) == from { Ok((with(word, to), true)) } else { Err(false) })
+    }
+
+    /// Applies `next` atomically; `Err` leaves the word alone.
+    fn change<T>(&self, next: impl Fn(u64) -> Result<(u64, T), T>) -> T {
+        let mut word = self.0.load(Ordering::Acquire);
+        loop {
+            match next(word) {
+                Err(outcome) => return outcome,
+                Ok((new, outcome)) => {
+                    match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Acquire) {
+                        Ok(_) => return outcome,
+                        Err(actual) => word = actual,
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn holds(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+fn with(word: u64, state: State) -> u64 {
+    (word & !STATE) | state as u64
+}

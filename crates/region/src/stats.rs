@@ -1,0 +1,174 @@
+//! Statistics: counters since the store was opened, and gauges of now.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use warmset_platform::mm::range_use;
+
+use crate::FRAME_BYTES;
+use crate::error::Error;
+use crate::store::{RegionTable, Shared, Store};
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub written_bytes: AtomicU64,
+    pub read_bytes: AtomicU64,
+    pub promotions: AtomicU64,
+    pub demotions: AtomicU64,
+    pub waits: AtomicU64,
+    pub wait_ns: AtomicU64,
+    pub streamed: AtomicU64,
+    pub bounces: AtomicU64,
+    pub mapped: AtomicU64,
+}
+
+/// A store's statistics. `_total` counts since opening, the rest is now.
+#[derive(Debug, Clone, Serialize)]
+pub struct StoreStats {
+    /// Bytes of memory allowed.
+    pub budget_bytes: u64,
+    /// Bytes of frames with pages behind them.
+    pub pool_bytes: u64,
+    /// Bytes of frames in use.
+    pub used_bytes: u64,
+    /// Of the pool, bytes on huge pages, as the kernel says.
+    pub huge_bytes: u64,
+    /// Bytes of sealed or unsealed segments that are in frames.
+    pub resident_bytes: u64,
+    /// Bytes of all segments.
+    pub live_bytes: u64,
+    /// Bytes written to disk.
+    pub written_bytes_total: u64,
+    /// Bytes read from disk.
+    pub read_bytes_total: u64,
+    /// Segments brought into frames.
+    pub promotions_total: u64,
+    /// Segments whose frames were taken.
+    pub demotions_total: u64,
+    /// Times a reader slept for a promotion.
+    pub waits_total: u64,
+    /// Nanoseconds readers slept.
+    pub wait_ns_total: u64,
+    /// Promotions of segments that only pass through.
+    pub streamed_total: u64,
+    /// Segments written through a bounce buffer.
+    pub bounces_total: u64,
+    /// Segments read from a mapped file for want of frames.
+    pub mapped_total: u64,
+    /// Regions that are not freed.
+    pub regions: u64,
+    /// Segments that are not freed.
+    pub segments: u64,
+    /// Bytes of disk taken.
+    pub flash_bytes: u64,
+    /// `io_uring` or `threads`.
+    pub io_backend: String,
+    /// `huge`, `hugetlb` or `base`.
+    pub page_policy: &'static str,
+}
+
+/// A region's statistics.
+#[derive(Debug, Clone, Serialize)]
+pub struct RegionStats {
+    /// Its id.
+    pub id: u64,
+    /// Segments that are not freed.
+    pub segments: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Of those, bytes in frames.
+    pub resident_bytes: u64,
+    /// Bytes of disk taken.
+    pub file_bytes: u64,
+    /// Holds of readers.
+    pub pins: u64,
+}
+
+impl Store {
+    /// Statistics of now. Walks the kernel's list of mappings: not for hot paths.
+    #[must_use]
+    pub fn stats(&self) -> StoreStats {
+        self.shared.stats()
+    }
+
+    /// Statistics of each region, by id.
+    #[must_use]
+    pub fn regions(&self) -> Vec<RegionStats> {
+        let mut all: Vec<_> = self.shared.regions.pin().values().map(|table| region_stats(table)).collect();
+        all.sort_by_key(|stats| stats.id);
+        all
+    }
+
+    /// Statistics of one region.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for an unknown id.
+    pub fn region_stats(&self, region: u64) -> Result<RegionStats, Error> {
+        Ok(region_stats(&*self.shared.region(region)?))
+    }
+}
+
+impl Shared {
+    fn stats(&self) -> StoreStats {
+        let (budget, used, faulted, resident_bytes) = {
+            let ledger = self.lock();
+            let resident: u64 = ledger.members.values().map(|segment| segment.bytes()).sum();
+            (
+                ledger.budget_frames,
+                ledger.frames.used(),
+                ledger.frames.faulted() - ledger.frames.filling(),
+                resident,
+            )
+        };
+        let (mut regions, mut segments) = (0, 0);
+        for table in self.regions.pin().values() {
+            regions += 1;
+            segments += table.core.live.load(Ordering::Relaxed);
+        }
+        let pool = &self.pool.frames;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StoreStats {
+            budget_bytes: budget * FRAME_BYTES as u64,
+            pool_bytes: faulted * FRAME_BYTES as u64,
+            used_bytes: used * FRAME_BYTES as u64,
+            // Without /proc the figure is unknown, which 0 says well enough for a gauge.
+            huge_bytes: range_use(pool.base(), pool.len()).unwrap_or_default().huge_bytes,
+            resident_bytes,
+            live_bytes: self.live_bytes(),
+            written_bytes_total: count(&self.counters.written_bytes),
+            read_bytes_total: count(&self.counters.read_bytes),
+            promotions_total: count(&self.counters.promotions),
+            demotions_total: count(&self.counters.demotions),
+            waits_total: count(&self.counters.waits),
+            wait_ns_total: count(&self.counters.wait_ns),
+            streamed_total: count(&self.counters.streamed),
+            bounces_total: count(&self.counters.bounces),
+            mapped_total: count(&self.counters.mapped),
+            regions,
+            segments,
+            flash_bytes: self.quota.taken_bytes(),
+            io_backend: self.io.backend().to_string(),
+            page_policy: self.pool.pages.name(),
+        }
+    }
+}
+
+fn region_stats(table: &RegionTable) -> RegionStats {
+    let mut stats = RegionStats {
+        id: table.core.id,
+        segments: table.core.live.load(Ordering::Relaxed),
+        bytes: 0,
+        resident_bytes: 0,
+        file_bytes: table.core.backing.allocated_bytes(),
+        pins: 0,
+    };
+    for (_, segment) in &table.segments {
+        let look = segment.word.look();
+        if look.state != crate::state::State::Freed {
+            stats.bytes += segment.bytes();
+            stats.pins += u64::from(look.holds);
+            stats.resident_bytes += if look.resident() { segment.bytes() } else { 0 };
+        }
+    }
+    stats
+}

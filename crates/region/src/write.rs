@@ -1,0 +1,264 @@
+//! Writing: reserve, fill, seal; and writing back.
+//!
+//! Invariant: a sealed segment either has frames or is on disk. Disk space is taken before a transfer starts.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use warmset_placement::Class;
+use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request};
+
+use crate::FRAME_BYTES;
+use crate::error::{Error, is_full_disk};
+use crate::room::{Room, Writes};
+use crate::segment::{Segment, frames_for};
+use crate::state::State;
+use crate::store::{Ledger, RegionTable, Shared, Store};
+
+impl Store {
+    /// Adds an unsealed segment of `bytes` to a region: its index and the address to write to. Until
+    /// [`Store::seal`] the bytes are the caller's alone, and the caller must not write after sealing or
+    /// after the region's release.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when others would have to go to disk and it is full; [`Error::Misuse`] for an
+    /// unknown region or a size of zero or beyond the pool.
+    pub fn reserve(&self, region: u64, bytes: u64) -> Result<(u64, usize), Error> {
+        self.shared.check_open()?;
+        let table = self.shared.region(region)?;
+        self.shared.reserve(&table, bytes)
+    }
+
+    /// Makes the first `used_bytes` of a segment immutable and readable.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] or [`Error::Io`] when the segment had to go to disk at once and could not; it is
+    /// lost then, the region's other segments are not.
+    pub fn seal(&self, region: u64, segment: u64, used_bytes: u64) -> Result<(), Error> {
+        self.shared.seal(&self.shared.segment(region, segment)?, used_bytes)
+    }
+}
+
+impl Shared {
+    pub fn reserve(&self, table: &RegionTable, bytes: u64) -> Result<(u64, usize), Error> {
+        if table.core.released.load(Ordering::Acquire) {
+            return Err(Error::misuse(format!("region {} is released", table.core.id)));
+        }
+        let pool_bytes = self.pool.frames.len() as u64;
+        if bytes == 0 || bytes > pool_bytes {
+            return Err(Error::misuse(format!(
+                "a segment has 1 to {pool_bytes} bytes (`budget_bytes_max`), not {bytes}"
+            )));
+        }
+        let segment = match self.wait_for_room(frames_for(bytes)) {
+            Room::Frames(start) => self.segment_in_pool(table, bytes, start),
+            Room::Stuck => {
+                let error = self.lock().stuck_error.clone();
+                return Err(error.unwrap_or_else(|| Error::misuse("segments could not be written to disk")));
+            }
+            Room::Full | Room::Soon => self.segment_in_window(table, bytes)?,
+        };
+        table.core.live.fetch_add(1, Ordering::AcqRel);
+        self.add_live_bytes(bytes);
+        let address = segment.address();
+        let index = table.segments.push(Arc::clone(&segment));
+        if table.core.released.load(Ordering::Acquire) {
+            // The region went away meanwhile and its list was walked without this one.
+            self.release_segment(&segment);
+            return Err(Error::misuse(format!("region {} is released", table.core.id)));
+        }
+        Ok((index as u64, address))
+    }
+
+    fn segment_in_pool(&self, table: &RegionTable, bytes: u64, start: u64) -> Arc<Segment> {
+        let address = self.pool.frame_address(start);
+        let segment = Arc::new(Segment::writing(self.next_key(), Arc::clone(&table.core), bytes, address));
+        let mut ledger = self.lock();
+        ledger.set.add_written(segment.key, segment.frames());
+        ledger.members.insert(segment.key, Arc::clone(&segment));
+        drop(ledger);
+        segment
+    }
+
+    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk.
+    fn segment_in_window(&self, table: &RegionTable, bytes: u64) -> Result<Arc<Segment>, Error> {
+        let slot = self.lock().window.take(frames_for(bytes)).ok_or_else(|| {
+            Error::misuse(format!(
+                "no address space is left for {bytes} more bytes in transit; seal or release some"
+            ))
+        })?;
+        let address = self.pool.window_address(slot);
+        let segment = Segment::writing(self.next_key(), Arc::clone(&table.core), bytes, address);
+        if let Err(error) = segment.allocate() {
+            self.lock().window.give(slot, segment.frames());
+            return Err(error);
+        }
+        self.counters.bounces.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(segment))
+    }
+
+    pub fn seal(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
+        let mut writes = Writes::new();
+        {
+            let mut ledger = self.lock();
+            self.check_unsealed(segment, used_bytes)?;
+            // Its bytes stay the writer's while the ledger is locked: a release frees them under the same lock.
+            self.clear_tail(segment, used_bytes);
+            if self.pool.in_window(segment.address()) {
+                drop(ledger);
+                return self.seal_to_disk(segment, used_bytes);
+            }
+            if !segment.word.seal() {
+                return Err(released_meanwhile());
+            }
+            self.shrink(&mut ledger, segment, used_bytes);
+            ledger.set.unpark(segment.key, segment.score());
+            let passing = ledger.set.class(segment.key) == Some(Class::Stream);
+            let free = ledger.budget_frames.saturating_sub(ledger.frames.used());
+            // Past the high watermark: what will have to leave soon is written now, while nobody waits.
+            if passing && free < ledger.set.reserve_frames().div_ceil(2) && segment.word.begin_write() {
+                writes.push(Arc::clone(segment));
+            }
+        }
+        self.launch_writes(writes);
+        self.finish_release(segment);
+        Ok(())
+    }
+
+    fn check_unsealed(&self, segment: &Segment, used_bytes: u64) -> Result<(), Error> {
+        if segment.word.look().state != State::Writing {
+            return Err(Error::misuse("the segment is sealed already, or released"));
+        }
+        match segment.bytes() {
+            reserved if used_bytes > reserved => {
+                Err(Error::misuse(format!("{used_bytes} bytes used of {reserved} reserved")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the frames behind the used bytes back.
+    fn shrink(&self, ledger: &mut Ledger, segment: &Segment, used_bytes: u64) {
+        let (before, after) = (segment.frames(), frames_for(used_bytes));
+        self.set_used(segment, used_bytes);
+        if after < before {
+            let start = self.pool.frame_of(segment.address());
+            ledger.frames.give(start + after, before - after);
+            ledger.set.shrink(segment.key, after);
+        }
+    }
+
+    /// The ledger is locked: nobody else counts this segment's bytes or frames meanwhile.
+    fn set_used(&self, segment: &Segment, used_bytes: u64) {
+        self.add_live_bytes(used_bytes);
+        self.sub_live_bytes(segment.bytes());
+        segment.set_bytes(used_bytes);
+    }
+
+    /// Bytes past the used ones go to disk with them (transfers are multiples of a block): make them zeros.
+    fn clear_tail(&self, segment: &Segment, used_bytes: u64) {
+        let end = used_bytes.max(1).next_multiple_of(DIRECT_ALIGN_BYTES as u64);
+        let tail = (segment.address() + used_bytes as usize) as *mut u8;
+        // SAFETY: the segment is unsealed, so its frames are the writer's alone, and this call is the writer's;
+        // `end` is within its frames, which are a multiple of the block.
+        unsafe { std::ptr::write_bytes(tail, 0, (end - used_bytes) as usize) };
+    }
+
+    /// Writes all that was reserved, so that nothing about the segment changes during the transfer.
+    fn seal_to_disk(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
+        self.write_and_wait(segment)?;
+        let (slot, frames) = (self.pool.window_slot(segment.address()), segment.frames());
+        {
+            let _ledger = self.lock();
+            if !segment.word.seal_to_disk() {
+                return Err(released_meanwhile());
+            }
+            self.set_used(segment, used_bytes);
+        }
+        self.free_window(slot, frames);
+        self.finish_release(segment);
+        Ok(())
+    }
+
+    fn write_and_wait(&self, segment: &Arc<Segment>) -> Result<(), Error> {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let request = self.request(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
+        // SAFETY: the buffer is in the window, which is never unmapped; its writer is in `seal`, so nobody
+        // changes it, and it is not given to another segment before the outcome is known.
+        unsafe { self.io.submit(request) };
+        let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
+        self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
+        outcome.map_err(|error| self.write_error(segment, error))
+    }
+
+    /// A transfer of the whole segment.
+    pub fn request(&self, segment: &Segment, op: Op, done: Done) -> Result<Request, Error> {
+        let offset = segment.allocate()?;
+        let file =
+            segment.region.backing.file().ok_or_else(|| Error::misuse("the segment was never written"))?;
+        let len = segment.disk_bytes() as usize;
+        debug_assert!(len <= segment.frames() as usize * FRAME_BYTES);
+        Ok(Request { op, file, address: segment.address(), len, offset, done })
+    }
+
+    /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
+    pub fn launch_writes(&self, writes: Writes) {
+        for segment in writes {
+            let shared = self.self_reference();
+            self.transfers.fetch_add(1, Ordering::AcqRel);
+            let done = {
+                let segment = Arc::clone(&segment);
+                Box::new(move |outcome| shared.finish_write(&segment, outcome))
+            };
+            match self.request(&segment, Op::Write, done) {
+                // SAFETY: the segment is in `WritingBack`: its frames are neither freed nor written to (it is
+                // sealed) before `finish_write` ends that state.
+                Ok(request) => unsafe { self.io.submit(request) },
+                Err(error) => self.write_failed(&segment, error),
+            }
+        }
+    }
+
+    fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>) {
+        match outcome {
+            Ok(()) => {
+                self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
+                segment.word.end_write(true);
+                self.finish_transfer(segment);
+            }
+            Err(error) => self.write_failed(segment, self.write_error(segment, error)),
+        }
+    }
+
+    fn write_failed(&self, segment: &Arc<Segment>, error: Error) {
+        tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
+        {
+            let mut ledger = self.lock();
+            ledger.stuck.insert(segment.key);
+            ledger.stuck_error = Some(error);
+            segment.word.end_write(false);
+        }
+        self.finish_transfer(segment);
+    }
+
+    fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
+        let dir = segment.region.backing.path().to_owned();
+        if is_full_disk(&error) {
+            Error::NoSpace { dir, reason: error.to_string() }
+        } else {
+            Error::io("write cached data", dir, error)
+        }
+    }
+
+    /// The last step of every background transfer.
+    pub fn finish_transfer(&self, segment: &Arc<Segment>) {
+        self.finish_release(segment);
+        self.transfers.fetch_sub(1, Ordering::AcqRel);
+        self.announce_space();
+    }
+}
+
+fn released_meanwhile() -> Error {
+    Error::misuse("the segment was released while it was sealed")
+}

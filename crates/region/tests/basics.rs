@@ -1,0 +1,212 @@
+//! The store's promises, one by one, at sizes a test machine has.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use warmset_region::{Config, Error, FRAME_BYTES, Op, PinStart, Store};
+
+mod support;
+use support::{FRAME, assert_bytes, bytes, dir, eventually, fill};
+
+#[test]
+fn what_fits_is_never_written() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 64 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    for n in 0..48 {
+        assert_eq!(region.write(bytes(n, FRAME_BYTES)).expect("write"), n);
+    }
+    for n in 0..48 {
+        assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES);
+    }
+    let stats = store.stats();
+    assert_eq!((stats.written_bytes_total, stats.read_bytes_total), (0, 0));
+    assert_eq!(stats.used_bytes, 48 * FRAME);
+}
+
+#[test]
+fn what_does_not_fit_comes_back_whole() {
+    for io in [warmset_region::Io::Auto, warmset_region::Io::Threads] {
+        let dir = dir();
+        let mut config = Config::new(dir.path(), 16 * FRAME);
+        config.io = io;
+        let store = Store::open(config).expect("open");
+        let region = store.create_region().expect("region");
+        let len = |n: u64| 1 + (n as usize * 40_961) % FRAME_BYTES;
+        for n in 0..100 {
+            region.write(bytes(n, len(n))).expect("write");
+        }
+        for n in (0..100).chain((0..100).rev()) {
+            assert_bytes(&region.pin(n).expect("pin"), n, len(n));
+        }
+        let stats = store.stats();
+        assert!(stats.used_bytes <= 16 * FRAME);
+        assert!(stats.demotions_total > 0 && stats.promotions_total > 0);
+        assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0, "no file has a name");
+    }
+}
+
+#[test]
+fn a_released_region_gives_everything_back() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    for n in 0..40 {
+        region.write(bytes(n, FRAME_BYTES)).expect("write");
+    }
+    let held = region.pin(39).expect("pin");
+    drop(region);
+    eventually("all but the held segment is freed", || store.stats().segments == 1);
+    assert_bytes(&held, 39, FRAME_BYTES);
+    drop(held);
+    eventually("the held one is freed", || store.stats().segments == 0);
+    let stats = store.stats();
+    assert_eq!((stats.used_bytes, stats.flash_bytes, stats.regions, stats.live_bytes), (0, 0, 0, 0));
+}
+
+#[test]
+fn held_frames_are_left_alone_and_writers_bounce() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 4 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    for n in 0..8 {
+        region.write(bytes(n, FRAME_BYTES)).expect("write");
+    }
+    let pins: Vec<_> = (0..4).map(|n| region.pin(n).expect("pin")).collect();
+    assert!(region.prefetch(5).expect("known").is_none(), "no room while all frames are held");
+    region.write(bytes(8, 100)).expect("write through a bounce buffer");
+    assert_bytes(&region.pin(6).expect("mapped"), 6, FRAME_BYTES);
+    for (n, pin) in pins.iter().enumerate() {
+        assert_bytes(pin, n as u64, FRAME_BYTES);
+    }
+    let stats = store.stats();
+    assert!(stats.bounces_total >= 1 && stats.mapped_total >= 1);
+    drop(pins);
+    assert_bytes(&region.pin(8).expect("pin"), 8, 100);
+}
+
+#[test]
+fn a_jumbo_segment_is_contiguous() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 12 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    let mut expected = Vec::new();
+    for n in 0..24 {
+        let len = if n % 3 == 0 { 5 * FRAME_BYTES + 17 } else { FRAME_BYTES / 2 };
+        region.write(bytes(n, len)).expect("write");
+        expected.push(len);
+    }
+    for n in (0..24).rev().chain(0..24) {
+        assert_bytes(&region.pin(n).expect("pin"), n, expected[n as usize]);
+    }
+    let too_large = region.write(&vec![0; 13 * FRAME_BYTES]).expect_err("larger than the pool");
+    assert!(too_large.to_string().contains("budget_bytes_max"), "{too_large}");
+}
+
+#[test]
+fn the_budget_follows_at_run_time() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 64 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    for n in 0..60 {
+        region.write(bytes(n, FRAME_BYTES)).expect("write");
+    }
+    store.set_budget(10 * FRAME).expect("smaller");
+    eventually("demotion", || {
+        let stats = store.stats();
+        stats.used_bytes <= 10 * FRAME && stats.pool_bytes <= 10 * FRAME
+    });
+    for n in 0..60 {
+        assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES);
+    }
+    store.set_budget(64 * FRAME).expect("larger");
+    for _ in 0..2 {
+        (0..60).for_each(|n| assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES));
+    }
+    let before = store.stats().read_bytes_total;
+    (0..60).for_each(|n| drop(region.pin(n).expect("pin")));
+    assert_eq!(store.stats().read_bytes_total, before, "everything is resident again");
+    assert!(store.set_budget(65 * FRAME).is_err(), "beyond the maximum");
+    assert!(store.set_budget(0).is_err());
+}
+
+#[test]
+fn a_full_quota_is_an_error_and_loses_nothing() {
+    let dir = dir();
+    let mut config = Config::new(dir.path(), 8 * FRAME);
+    config.flash_bytes_max = Some(4 * FRAME);
+    let store = Store::open(config).expect("open");
+    let region = store.create_region().expect("region");
+    let mut written = 0;
+    let error = loop {
+        match region.write(bytes(written, FRAME_BYTES)) {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 100, "the quota must end this");
+    };
+    assert!(error.is_no_space(), "{error}");
+    assert!(error.to_string().contains("flash_bytes_max"), "{error}");
+    assert!(written >= 8, "{written} fit");
+    for n in 0..written {
+        assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES);
+    }
+    drop(region);
+    eventually("space comes back", || store.stats().flash_bytes == 0);
+    let region = store.create_region().expect("region");
+    fill(&region, 8, |_| FRAME_BYTES);
+}
+
+#[test]
+fn injected_errors_reach_the_caller_and_pass() {
+    let dir = dir();
+    let failing = Arc::new(AtomicBool::new(false));
+    let mut config = Config::new(dir.path(), 8 * FRAME);
+    let switch = Arc::clone(&failing);
+    config.faults = Some(Arc::new(move |_: Op, _, _| {
+        switch.load(Ordering::SeqCst).then(|| std::io::Error::from_raw_os_error(5))
+    }));
+    let store = Store::open(config).expect("open");
+    let region = store.create_region().expect("region");
+    fill(&region, 16, |_| FRAME_BYTES);
+    failing.store(true, Ordering::SeqCst);
+    let mut failures = 0;
+    for n in 0..16 {
+        match region.pin(n) {
+            Ok(pin) => assert_bytes(&pin, n, FRAME_BYTES),
+            Err(error) => {
+                assert!(matches!(error, Error::Io { .. }), "{error}");
+                failures += 1;
+            }
+        }
+    }
+    assert!(failures > 0);
+    let write_failure = (0..16).find_map(|n| region.write(bytes(n, FRAME_BYTES)).err());
+    assert!(matches!(write_failure, Some(Error::Io { .. })), "{write_failure:?}");
+    failing.store(false, Ordering::SeqCst);
+    for n in 0..16 {
+        assert_bytes(&region.pin(n).expect("the error has passed"), n, FRAME_BYTES);
+    }
+    assert_eq!(store.region_stats(region.id()).expect("known").pins, 0, "no hold is left");
+}
+
+#[test]
+fn misuse_is_an_error() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
+    assert!(store.pin_address(1, 0).is_err() && store.unpin(9, 9).is_err());
+    store.release(77);
+    let region = store.create_region_id().expect("region");
+    assert!(store.reserve(region, 0).is_err() && store.reserve(region, u64::MAX).is_err());
+    let (segment, _) = store.reserve(region, 10).expect("reserve");
+    assert!(store.pin_start(region, segment).is_err(), "unsealed");
+    assert!(store.seal(region, segment, 11).is_err());
+    store.seal(region, segment, 10).expect("seal");
+    assert!(store.seal(region, segment, 10).is_err(), "sealed twice");
+    assert!(store.unpin(region, segment).is_err() && store.pin_wait(region, segment).is_err());
+    assert_eq!(store.pin_start(region, segment).expect("start"), PinStart::Ready);
+    store.pin_wait(region, segment).expect("wait");
+    store.unpin(region, segment).expect("unpin");
+    store.close();
+    assert!(store.create_region_id().is_err());
+}

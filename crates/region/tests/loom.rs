@@ -1,0 +1,261 @@
+//! Every interleaving of the state word, as loom sees it. Run by
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p warmset-region --test loom`; empty otherwise.
+//!
+//! A loom cell stands for the segment's bytes: loom fails a test in which a reader under a hold and whoever
+//! takes the frames may touch it at the same time, or without the ordering that makes writes visible.
+#![cfg(loom)]
+
+#[allow(dead_code)]
+#[path = "../src/state.rs"]
+mod state;
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+use state::{Demote, Hold, State, StateWord, Unhold};
+
+struct Segment {
+    word: StateWord,
+    bytes: UnsafeCell<u64>,
+    /// Stands for the ledger's lock; true while the keep-set may propose the segment as a victim.
+    ledger: Mutex<bool>,
+    freed: AtomicUsize,
+}
+
+const WRITTEN: u64 = 7;
+const REUSED: u64 = 99;
+
+impl Segment {
+    fn in_state(state: State) -> Arc<Self> {
+        Arc::new(Self {
+            word: StateWord::new(state),
+            bytes: UnsafeCell::new(WRITTEN),
+            ledger: Mutex::new(true),
+            freed: AtomicUsize::new(0),
+        })
+    }
+
+    fn read(&self) {
+        // SAFETY: the point of the test: loom reports any write that may happen at the same time.
+        assert_eq!(self.bytes.with(|bytes| unsafe { *bytes }), WRITTEN);
+    }
+
+    /// The frames' next owner writes over them.
+    fn reuse(&self) {
+        // SAFETY: as in `read`.
+        self.bytes.with_mut(|bytes| unsafe { *bytes = REUSED });
+    }
+
+    /// What the store does with a hold that ends.
+    fn unhold(&self) {
+        match self.word.unhold() {
+            Unhold::Done => {}
+            Unhold::Underflow => panic!("a hold was lost"),
+            Unhold::Last { was_parked, released, .. } => {
+                if was_parked {
+                    *self.ledger.lock().unwrap() = true;
+                }
+                if released {
+                    self.free();
+                }
+            }
+        }
+    }
+
+    fn demote(&self) -> bool {
+        let mut proposed = self.ledger.lock().unwrap();
+        if !*proposed {
+            return false;
+        }
+        match self.word.demote() {
+            Demote::Demoted => {
+                *proposed = false;
+                self.reuse();
+                true
+            }
+            Demote::Parked => {
+                *proposed = false;
+                false
+            }
+            Demote::Dirty | Demote::Busy => false,
+        }
+    }
+
+    fn free(&self) {
+        if let Some(last) = self.word.free() {
+            self.freed.fetch_add(1, Ordering::Relaxed);
+            if last != State::Absent {
+                self.reuse();
+            }
+        }
+    }
+}
+
+/// A thread that holds, reads and lets go; true if it got the hold.
+fn reader(segment: &Arc<Segment>) -> thread::JoinHandle<bool> {
+    let segment = Arc::clone(segment);
+    thread::spawn(move || {
+        let held = segment.word.hold() == Hold::Ready;
+        if held {
+            segment.read();
+            segment.unhold();
+        }
+        held
+    })
+}
+
+/// Three preemptions per run find what these few operations can get wrong and keep the suite at seconds;
+/// `LOOM_MAX_PREEMPTIONS` raises them (all interleavings: some minutes).
+fn check(interleaved: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = model.preemption_bound.or(Some(3));
+    model.check(interleaved);
+}
+
+#[test]
+fn a_held_segment_is_not_demoted_and_its_last_reader_reports_it() {
+    check(|| {
+        let segment = Segment::in_state(State::Clean);
+        let readers = [reader(&segment), reader(&segment)];
+        let demoted = segment.demote();
+        let held: Vec<bool> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+        let look = segment.word.look();
+        assert_eq!(look.holds, 0);
+        assert_eq!(look.state == State::Absent, demoted);
+        assert!(
+            demoted || *segment.ledger.lock().unwrap(),
+            "parked and forgotten: it could never be demoted"
+        );
+        assert!(demoted || held.iter().all(|&held| held), "a resident segment can always be held");
+    });
+}
+
+#[test]
+fn a_released_segment_is_freed_once_and_not_under_a_reader() {
+    check(|| {
+        let segment = Segment::in_state(State::Clean);
+        let readers = [reader(&segment), reader(&segment)];
+        segment.word.release();
+        segment.free();
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
+        assert_eq!(segment.word.look().state, State::Freed);
+        assert_eq!(segment.word.hold(), Hold::Gone);
+    });
+}
+
+#[test]
+fn release_and_demotion_do_not_both_take_the_frames() {
+    check(|| {
+        let segment = Segment::in_state(State::Clean);
+        let reader = reader(&segment);
+        let demoter = {
+            let segment = Arc::clone(&segment);
+            thread::spawn(move || segment.demote())
+        };
+        segment.word.release();
+        segment.free();
+        let demoted = demoter.join().unwrap();
+        reader.join().unwrap();
+        // A demoter that was refused because of the release leaves the freeing to the releaser.
+        assert_eq!(segment.freed.load(Ordering::Relaxed), 1, "demoted: {demoted}");
+    });
+}
+
+#[test]
+fn a_promotion_shows_its_bytes_to_everyone_who_waited() {
+    check(|| {
+        let segment = Segment::in_state(State::Absent);
+        segment.reuse();
+        let asker = {
+            let segment = Arc::clone(&segment);
+            thread::spawn(move || {
+                let started = segment.word.hold() == Hold::Absent && {
+                    let _ledger = segment.ledger.lock().unwrap();
+                    segment.word.begin_promote()
+                };
+                if started {
+                    // The device writes the bytes, then the completion ends the state.
+                    // SAFETY: as in `Segment::read`.
+                    segment.bytes.with_mut(|bytes| unsafe { *bytes = WRITTEN });
+                    segment.word.end_promote(true);
+                    segment.read();
+                    segment.unhold();
+                }
+                started
+            })
+        };
+        let held = segment.word.hold();
+        if held == Hold::Ready {
+            segment.read();
+        }
+        assert!(asker.join().unwrap());
+        if matches!(held, Hold::Ready | Hold::Pending) {
+            assert!(segment.word.look().resident());
+            segment.read();
+            segment.unhold();
+        }
+        assert_eq!(segment.word.look().holds, 0);
+    });
+}
+
+#[test]
+fn a_write_back_ends_before_the_segment_is_freed() {
+    check(|| {
+        let segment = Segment::in_state(State::WritingBack);
+        let device = {
+            let segment = Arc::clone(&segment);
+            thread::spawn(move || {
+                segment.read();
+                segment.word.end_write(true);
+                segment.free();
+            })
+        };
+        let reader = reader(&segment);
+        segment.word.release();
+        segment.free();
+        device.join().unwrap();
+        reader.join().unwrap();
+        assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_mapping_ends_once_and_not_under_a_reader() {
+    check(|| {
+        let segment = Segment::in_state(State::Absent);
+        assert!(segment.word.map());
+        let other = {
+            let segment = Arc::clone(&segment);
+            thread::spawn(move || {
+                if segment.word.hold() == Hold::Ready {
+                    segment.read();
+                    end_hold_on_mapping(&segment)
+                } else {
+                    false
+                }
+            })
+        };
+        segment.read();
+        let ended = end_hold_on_mapping(&segment);
+        assert!(ended ^ other.join().unwrap(), "one of the two took the mapping down");
+        assert_eq!(segment.word.look().state, State::Absent);
+    });
+}
+
+fn end_hold_on_mapping(segment: &Segment) -> bool {
+    match segment.word.unhold() {
+        Unhold::Last { mapped: true, .. } => {
+            let _ledger = segment.ledger.lock().unwrap();
+            let ended = segment.word.unmap();
+            if ended {
+                segment.reuse();
+            }
+            ended
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,115 @@
+//! Saved regions: what comes back, and what is refused.
+
+use std::fs;
+
+use proptest::prelude::*;
+use warmset_region::region_file::{checksum, encode};
+use warmset_region::{Config, Error, FRAME_BYTES, Region, Store};
+
+mod support;
+use support::{FRAME, assert_bytes, dir, fill};
+
+#[path = "support/region_file.rs"]
+mod region_file;
+
+fn filled(store: &Store, segments: u64) -> Region {
+    let region = store.create_region().expect("region");
+    fill(&region, segments, len);
+    region
+}
+
+fn len(n: u64) -> usize {
+    1 + (n as usize * 300_007) % (2 * FRAME_BYTES)
+}
+
+#[test]
+fn a_saved_region_comes_back_in_another_store() {
+    let dir = dir();
+    let path = dir.path().join("region");
+    let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
+    filled(&store, 20).save(&path).expect("save");
+    store.close();
+    let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
+    let region = store.open_saved(&path).expect("open");
+    for n in (0..20).chain((0..20).rev()) {
+        assert_bytes(&region.pin(n).expect("pin"), n, len(n));
+    }
+    assert_eq!(store.stats().written_bytes_total, 0, "a clean segment is not written again");
+    // Everything held: the rest is read outside the pool.
+    let pins: Vec<_> = (0..20).map(|n| region.pin(n).expect("pin")).collect();
+    for (n, pin) in pins.iter().enumerate() {
+        assert_bytes(pin, n as u64, len(n as u64));
+    }
+    assert!(store.stats().mapped_total > 0);
+    assert_eq!(fs::read_dir(dir.path()).expect("dir").count(), 1);
+}
+
+#[test]
+fn damage_is_named() {
+    let dir = dir();
+    let path = dir.path().join("region");
+    let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
+    filled(&store, 3).save(&path).expect("save");
+    let good = fs::read(&path).expect("read");
+    let refused = |damaged: &[u8]| {
+        fs::write(&path, damaged).expect("write");
+        store.open_saved(&path).expect_err("damaged").to_string()
+    };
+    assert!(refused(&good[..good.len() - 4096]).contains("truncated"));
+    assert!(refused(&good[..100]).contains("truncated"));
+    assert!(refused(&[]).contains("fewer than a header"));
+    assert!(
+        refused(b"PAR1 and so on, a file of something else altogether")
+            .contains("does not begin as a region file")
+    );
+    let mut header = good.clone();
+    header[9] ^= 1;
+    assert!(refused(&header).contains("header's checksum"));
+    let mut table = good.clone();
+    table[4096 + 3] ^= 1;
+    assert!(refused(&table).contains("table's checksum"));
+    let missing = store.open_saved(&dir.path().join("nothing")).expect_err("missing");
+    assert!(missing.to_string().contains("nothing"), "{missing}");
+
+    let mut data = good.clone();
+    let last = data.len() - 4096;
+    data[last] ^= 1;
+    fs::write(&path, &data).expect("write");
+    let region = store.open_saved(&path).expect("header and table are right");
+    assert_bytes(&region.pin(0).expect("undamaged"), 0, len(0));
+    let error = region.pin(2).expect_err("its checksum is wrong");
+    assert!(matches!(error, Error::BadFile { .. }), "{error}");
+    fs::write(&path, &good[..4096 * 3]).expect("truncate under the reader");
+    let error = region.pin(1).expect_err("its bytes are gone");
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_parsed_or_refused(
+        segments in prop::collection::vec((1u64..20_000, any::<u64>()), 0..40),
+        changes in prop::collection::vec((0usize..6000, any::<u8>()), 0..4),
+        cut in 0usize..20_000,
+        repair in any::<bool>(),
+    ) {
+        let (mut file, entries) = encode(&segments);
+        let len = entries.last().map_or(file.len() as u64, |last| last.offset + last.bytes.next_multiple_of(4096));
+        file.resize(len as usize, 0);
+        prop_assert!(region_file::check(&file), "what encode makes is accepted");
+        for (at, byte) in changes {
+            let at = at % file.len();
+            file[at] = byte;
+        }
+        file.truncate(file.len().saturating_sub(cut));
+        if repair && file.len() >= 40 {
+            let sum = checksum(&file[..32]);
+            file[32..40].copy_from_slice(&sum.to_le_bytes());
+        }
+        region_file::check(&file);
+    }
+
+    #[test]
+    fn random_bytes_are_refused(file in prop::collection::vec(any::<u8>(), 0..9000)) {
+        prop_assert!(!region_file::check(&file));
+    }
+}

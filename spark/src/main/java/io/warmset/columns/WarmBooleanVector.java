@@ -1,0 +1,30 @@
+package io.warmset.columns;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.Platform;
+
+/** Booleans: one bit per row, least significant first, or none when all are equal. */
+public final class WarmBooleanVector extends WarmVector {
+  private long data = Layout.ZEROES;
+  /** -1, or 0 when one byte stands for all rows. */
+  private int rowMask;
+
+  WarmBooleanVector(DataType type) {
+    super(type);
+  }
+
+  @Override
+  void bindNode(Cursor cursor, int rows) {
+    long header = bindHeader(cursor, Layout.BOOLEAN, rows);
+    boolean bits = Layout.width(header) != 0;
+    rowMask = bits ? -1 : 0;
+    long address = cursor.take(bits ? Layout.align((rows + 7L) >>> 3) : 0);
+    data = bits ? address : (Layout.flags(header) & Layout.FLAG_TRUE) != 0 ? Layout.ONES : Layout.ZEROES;
+  }
+
+  @Override
+  public boolean getBoolean(int rowId) {
+    int row = rowId & rowMask;
+    return (Platform.getByte(null, data + (row >> 3)) >> (row & 7) & 1) != 0;
+  }
+}

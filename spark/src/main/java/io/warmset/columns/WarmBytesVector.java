@@ -1,0 +1,108 @@
+package io.warmset.columns;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.BinaryView;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Strings of any collation, binaries and spatial values: bytes behind offsets on a line, either per row or per
+ * distinct value with codes per row. Strings point at the bytes; those of a dictionary are made once per batch and
+ * handed out again.
+ */
+public final class WarmBytesVector extends WarmVector {
+  private long codes = Layout.ZEROES;
+  private int codeWidth;
+  private int codeMask;
+  private boolean dictionary;
+  private UTF8String[] entries = new UTF8String[0];
+  private int entriesUsed;
+
+  private long offsets = Layout.ZEROES;
+  private int offsetWidth;
+  private long offsetMask;
+  private long slope;
+  /** Address of the bytes plus the base of the offsets. */
+  private long bytes;
+
+  WarmBytesVector(DataType type) {
+    super(type);
+  }
+
+  @Override
+  void bindNode(Cursor cursor, int rows) {
+    long header = bindHeader(cursor, Layout.BYTES, rows);
+    int count = (int) cursor.next();
+    long offsetBase = cursor.next();
+    slope = cursor.next();
+    long length = cursor.next();
+    dictionary = (Layout.flags(header) & Layout.FLAG_DICTIONARY) != 0;
+    codeWidth = Layout.codeWidth(header);
+    codeMask = (int) Layout.mask(codeWidth);
+    codes = cursor.take(dictionary ? Layout.valueBytes(rows, codeWidth, Short.BYTES) : 0);
+    offsetWidth = Layout.width(header);
+    offsetMask = Layout.mask(offsetWidth);
+    offsets = cursor.take(Layout.valueBytes(count + 1L, offsetWidth, Long.BYTES));
+    bytes = cursor.take(Layout.align(length)) + offsetBase;
+    forgetEntries(dictionary ? count : 0);
+  }
+
+  /** Drops the strings of the batch before; the array itself is used again. */
+  private void forgetEntries(int count) {
+    java.util.Arrays.fill(entries, 0, entriesUsed, null);
+    if (entries.length < count) entries = new UTF8String[count];
+    entriesUsed = count;
+  }
+
+  /** Address of the value at `index`, by way of its place on the line and in the offsets. */
+  private long start(long onLine, long offset) {
+    return bytes + (onLine >> Layout.SLOPE_SHIFT) + (Platform.getLong(null, offset) & offsetMask);
+  }
+
+  private int code(int rowId) {
+    return Platform.getShort(null, codes + (long) rowId * codeWidth) & codeMask;
+  }
+
+  @Override
+  public UTF8String getUTF8String(int rowId) {
+    if (isNullAt(rowId)) return null;
+    if (dictionary) {
+      int code = code(rowId);
+      UTF8String entry = entries[code];
+      return entry != null ? entry : makeEntry(code);
+    }
+    return stringAt(rowId);
+  }
+
+  private UTF8String makeEntry(int code) {
+    UTF8String entry = stringAt(code);
+    entries[code] = entry;
+    return entry;
+  }
+
+  private UTF8String stringAt(int index) {
+    long onLine = index * slope;
+    long offset = offsets + (long) index * offsetWidth;
+    long start = start(onLine, offset);
+    return UTF8String.fromAddress(null, start, (int) (start(onLine + slope, offset + offsetWidth) - start));
+  }
+
+  @Override
+  public byte[] getBinary(int rowId) {
+    if (isNullAt(rowId)) return null;
+    int index = dictionary ? code(rowId) : rowId;
+    long onLine = index * slope;
+    long offset = offsets + (long) index * offsetWidth;
+    long start = start(onLine, offset);
+    byte[] value = new byte[(int) (start(onLine + slope, offset + offsetWidth) - start)];
+    Platform.copyMemory(null, start, value, Platform.BYTE_ARRAY_OFFSET, value.length);
+    return value;
+  }
+
+  @Override
+  public BinaryView getBinaryView(int rowId) {
+    if (isNullAt(rowId)) return null;
+    UTF8String place = stringAt(dictionary ? code(rowId) : rowId);
+    return BinaryView.fromAddress(null, place.getBaseOffset(), place.numBytes());
+  }
+}

@@ -1,0 +1,78 @@
+package io.warmset.columns;
+
+import java.util.Arrays;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * Doubles, every one with the bits it came with: as they are, one for all rows, as codes into up to 256 distinct ones, or
+ * as whole numbers over a power of ten. See {@link DoubleForm}.
+ */
+public final class WarmDoubleVector extends WarmVector {
+  private long data = Layout.ZEROES;
+  /** Bytes from row to row; 0 when one slot stands for all. */
+  private int stride;
+  /** Whether the data are the doubles themselves. */
+  private boolean plain = true;
+
+  private long mask;
+  /** Address of the distinct doubles. */
+  private long entries;
+  private boolean scaled;
+  /** 2^52 less the base: what to take off the double whose low bits are the stored number. */
+  private double bias;
+  private double divisor = 1.0;
+
+  WarmDoubleVector(DataType type) {
+    super(type);
+  }
+
+  @Override
+  void bindNode(Cursor cursor, int rows) {
+    long header = bindHeader(cursor, Layout.DOUBLE, rows);
+    int flags = Layout.flags(header);
+    stride = Layout.width(header);
+    plain = flags == 0;
+    if (plain) {
+      data = cursor.take(Layout.floatingBytes(rows, stride, Double.BYTES));
+      return;
+    }
+    mask = Layout.mask(stride);
+    scaled = (flags & Layout.FLAG_SCALED) != 0;
+    if (scaled) {
+      bias = 0x1p52 - cursor.next();
+      divisor = DoubleForm.DIVISORS[(int) cursor.next()];
+      data = cursor.take(Layout.valueBytes(rows, stride, Long.BYTES));
+    } else {
+      long count = cursor.next();
+      data = cursor.take(Layout.valueBytes(rows, stride, Long.BYTES));
+      entries = cursor.take(8L * count);
+    }
+  }
+
+  @Override
+  public double getDouble(int rowId) {
+    long address = data + (long) rowId * stride;
+    return plain ? Platform.getDouble(null, address) : decode(Platform.getLong(null, address) & mask);
+  }
+
+  private double decode(long stored) {
+    if (!scaled) return Platform.getDouble(null, entries + (stored << 3));
+    return (Double.longBitsToDouble(DoubleForm.WHOLE_BITS | stored) - bias) / divisor;
+  }
+
+  @Override
+  public double[] getDoubles(int rowId, int count) {
+    double[] values = new double[count];
+    if (plain && stride != 0) {
+      Platform.copyMemory(null, data + (long) rowId * Double.BYTES, values, Platform.DOUBLE_ARRAY_OFFSET,
+          (long) count * Double.BYTES);
+    } else if (plain) {
+      Arrays.fill(values, getDouble(0));
+    } else {
+      for (int i = 0; i < count; i++) values[i] = getDouble(rowId + i);
+    }
+    return values;
+  }
+}

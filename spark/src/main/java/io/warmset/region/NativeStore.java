@@ -1,0 +1,95 @@
+package io.warmset.region;
+
+import java.io.IOException;
+
+/**
+ * The native region store, call by call.
+ *
+ * <p>Stores, regions and segments are named by numbers that the native side checks: a wrong or stale one gives an
+ * {@link IllegalArgumentException} (or {@link IOException} where declared), never a crash. Addresses are valid for
+ * reading while a hold is counted, for writing between {@link #reserve} and {@link #seal}. Nothing here loads the
+ * library: see {@code NativeLibrary}.
+ */
+public final class NativeStore {
+  /** The segment is there. */
+  public static final int READY = 0;
+  /** The segment is on its way; {@link #pinWait} waits for it. */
+  public static final int PENDING = 1;
+  /** There is no room for the segment now; no hold was taken. */
+  public static final int NO_ROOM = 2;
+
+  private NativeStore() {}
+
+  /**
+   * Opens a store.
+   *
+   * @param configJson {@code {"dir","budget_bytes","budget_bytes_max","flash_bytes_max","huge_pages":"auto|on|off|hugetlb",
+   *     "io":"auto|io_uring|threads"}}; only the first two are required
+   * @return the store's handle, greater than 0
+   * @throws IOException naming the setting that cannot work here
+   */
+  public static native long open(String configJson) throws IOException;
+
+  /** Closes a store: releases all regions, waits for transfers in flight. Unknown handles are ignored. */
+  public static native void close(long store);
+
+  /** Makes an empty region; its id is greater than 0 and never used again. */
+  public static native long createRegion(long store);
+
+  /**
+   * Adds an unsealed segment to a region.
+   *
+   * @param bytes its size, greater than 0
+   * @param out {@code out[0]} becomes the address to write to
+   * @return the segment's index
+   * @throws NoSpaceException if others would have to go to disk and it is full
+   * @throws IOException if others cannot be written to disk
+   */
+  public static native long reserve(long store, long region, long bytes, long[] out) throws IOException;
+
+  /**
+   * Makes the first {@code usedBytes} of a segment immutable and readable.
+   *
+   * @throws NoSpaceException if the segment had to go to disk at once and it is full; this segment is lost then
+   * @throws IOException if the segment had to go to disk at once and could not
+   */
+  public static native void seal(long store, long region, long segment, long usedBytes) throws IOException;
+
+  /**
+   * Takes a hold and starts bringing the segment in; never waits for I/O.
+   *
+   * @return {@link #READY}, {@link #PENDING} or {@link #NO_ROOM}
+   */
+  public static native int pinStart(long store, long region, long segment);
+
+  /**
+   * Waits for a segment on which {@link #pinStart} gave a hold.
+   *
+   * @return its address
+   * @throws IOException if it cannot be read; the hold is dropped then
+   */
+  public static native long pinWait(long store, long region, long segment) throws IOException;
+
+  /**
+   * Takes a hold and waits for the segment.
+   *
+   * @return its address
+   * @throws IOException if it cannot be read; no hold is left then
+   */
+  public static native long pin(long store, long region, long segment) throws IOException;
+
+  /** Gives a hold back. */
+  public static native void unpin(long store, long region, long segment);
+
+  /** Ends a region: constant time, idempotent, never throws, unknown ids are ignored. */
+  public static native void release(long store, long region);
+
+  /** Changes the budget; demotion down to a smaller one goes on in the background. */
+  public static native void setBudget(long store, long bytes);
+
+  /** Statistics of the store as a JSON object. */
+  public static native String stats(long store);
+
+  /** Statistics of its regions as a JSON array. */
+  public static native String regions(long store);
+}

@@ -1,0 +1,87 @@
+package io.warmset.region;
+
+import java.io.IOException;
+
+/**
+ * The region store of this process: a handle on the native store, and the maker of regions.
+ *
+ * <p>Invariant: the handle is never passed to the native side after {@link #close}, except by calls
+ * that were already under way, which the native side answers with an exception or ignores. Closing
+ * twice is harmless. It holds no lock while it is in native code, and owns no region: whoever made
+ * one releases it.
+ */
+public final class Store implements AutoCloseable {
+  private final long handle;
+  private volatile boolean open = true;
+
+  private Store(long handle) {
+    this.handle = handle;
+  }
+
+  /**
+   * Opens a store; {@link NativeLibrary#load} must have succeeded.
+   *
+   * @param configJson the configuration, in the form {@link NativeStore#open} takes
+   * @throws IOException with a message that names the directory or setting that is wrong
+   */
+  public static Store open(String configJson) throws IOException {
+    return new Store(NativeStore.open(configJson));
+  }
+
+  public boolean isOpen() {
+    return open;
+  }
+
+  /** Makes an empty region with one reference, held by the caller. */
+  public Region newRegion() throws IOException {
+    return new Region(this, NativeStore.createRegion(handle()));
+  }
+
+  /** Statistics as JSON, as {@link NativeStore#stats} gives them. */
+  public String stats() throws IOException {
+    return NativeStore.stats(handle());
+  }
+
+  /** The regions as a JSON array. */
+  public String regions() throws IOException {
+    return NativeStore.regions(handle());
+  }
+
+  /** Changes the memory budget; a smaller one demotes segments in the background. */
+  public void setBudget(long bytes) throws IOException {
+    NativeStore.setBudget(handle(), bytes);
+  }
+
+  @Override
+  public synchronized void close() {
+    if (open) {
+      open = false;
+      NativeStore.close(handle);
+    }
+  }
+
+  long handle() throws IOException {
+    if (!open) {
+      throw new IOException("the Warmset store of this process is closed");
+    }
+    return handle;
+  }
+
+  void release(long region) {
+    if (open) {
+      NativeStore.release(handle, region);
+    }
+  }
+
+  void unpin(long region, long segment) {
+    if (open) {
+      try {
+        NativeStore.unpin(handle, region, segment);
+      } catch (IllegalArgumentException closedMeanwhile) {
+        if (open) {
+          throw closedMeanwhile;
+        }
+      }
+    }
+  }
+}

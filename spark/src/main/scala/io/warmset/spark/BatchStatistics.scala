@@ -1,0 +1,25 @@
+package io.warmset.spark
+
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.util.CollationFactory
+import org.apache.spark.sql.types._
+
+/**
+ * Which of a batch's lower and upper bounds may be trusted to prune it.
+ *
+ * Invariant: a type is listed only if the column layer gives, for every batch that holds a value
+ * that is not null, bounds in Spark's own ordering of that type: Spark takes a missing bound for
+ * "nothing here matches". Counts of nulls and rows are always given, for every type.
+ */
+private[spark] object BatchStatistics {
+  def canPrune(predicate: Expression): Boolean =
+    predicate.references.forall(a => bounded(a.dataType))
+
+  private def bounded(dataType: DataType): Boolean = dataType match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType |
+        DateType | TimestampType | TimestampNTZType | _: DecimalType |
+        _: DayTimeIntervalType | _: YearMonthIntervalType => true
+    case text: StringType => text.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID
+    case _ => false
+  }
+}

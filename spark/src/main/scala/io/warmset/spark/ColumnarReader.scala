@@ -1,0 +1,258 @@
+package io.warmset.spark
+
+import java.io.IOException
+import java.util.{Collections, IdentityHashMap}
+
+import scala.collection.mutable
+
+import io.warmset.columns.WarmVector
+import io.warmset.region.Region
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.columnar.CachedBatch
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
+import org.apache.spark.unsafe.Platform
+
+/**
+ * Cached batches of one partition as column vectors over the regions' own bytes.
+ *
+ * Invariant: the same ColumnarBatch is handed out again and again, bound to the next batch; what it
+ * showed before, and what it showed before that, stays pinned until the batch after is asked for.
+ * Segments of the selected columns are started ahead, within a window that begins with one batch
+ * and doubles. Each region it meets is retained until `close`, so that one released in mid-scan
+ * stays readable. After `close`, which is idempotent, it is exhausted. Addresses are bound only
+ * while pinned. Without a task it gives everything back when it is exhausted.
+ */
+private[spark] final class ColumnarReader(
+    batches: Iterator[CachedBatch],
+    columns: Array[Int],
+    types: Array[DataType],
+    prefetchBytesMax: Long,
+    closedByTask: Boolean)
+  extends Iterator[ColumnarBatch] with AutoCloseable {
+  import ColumnarReader._
+
+  private val vectors: Array[WarmVector] = types.map(WarmVector.create)
+  private val shown = new ColumnarBatch(vectors.toArray[ColumnVector])
+  private val pins = new PinTable
+  private val ahead = new mutable.ArrayDeque[Planned]
+  private var aheadBytes = 0L
+  private var windowBytes = 0L
+  private var previous: Planned = _
+  private var current: Planned = _
+  private var closed = false
+
+  override def hasNext: Boolean = synchronized {
+    val more = !closed && (ahead.nonEmpty || batches.hasNext)
+    if (!more && !closedByTask) {
+      close()
+    } else if (!more && previous != null) {
+      drop(previous)
+      previous = null
+    }
+    more
+  }
+
+  override def next(): ColumnarBatch = synchronized {
+    if (!hasNext) throw new NoSuchElementException("no more cached batches")
+    if (previous != null) drop(previous)
+    previous = current
+    current = null
+    if (ahead.isEmpty) plan()
+    current = ahead.removeHead()
+    aheadBytes -= current.bytesStarted
+    lookAhead()
+    show(current)
+    shown
+  }
+
+  /** Gives back every pin, region and transient buffer. */
+  override def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      Option(previous).foreach(drop)
+      Option(current).foreach(drop)
+      ahead.foreach(drop)
+      previous = null
+      current = null
+      ahead.clear()
+      pins.close()
+    }
+  }
+
+  private def lookAhead(): Unit = {
+    // Batches on the heap and batches of no columns have nothing to start: they wait upstream.
+    var useful = current.hasPins
+    while (useful && aheadBytes < windowBytes && ahead.length < AheadMax && !pins.full &&
+        batches.hasNext) {
+      plan()
+      useful = ahead.last.hasPins
+    }
+    pins.full = false
+    windowBytes = math.min(prefetchBytesMax, math.max(RegionWriter.FrameBytes, windowBytes * 2))
+  }
+
+  /** Takes one more batch from upstream and starts its segments. */
+  private def plan(): Unit = batches.next() match {
+    case batch: WarmBatch =>
+      val before = pins.bytesStarted
+      val planned = new Planned(batch, columns.map { c =>
+        if (batch.inRegion(c)) {
+          reading(batch) {
+            pins.start(batch.region, batch.segments(c), batch.offsets(c) + batch.meta.bytes(c))
+          }
+        } else {
+          null
+        }
+      })
+      planned.bytesStarted = pins.bytesStarted - before
+      aheadBytes += planned.bytesStarted
+      ahead += planned
+    case other =>
+      throw new IllegalStateException(s"not a Warmset batch: ${other.getClass.getName}")
+  }
+
+  private def show(planned: Planned): Unit = {
+    val batch = planned.batch
+    var i = 0
+    while (i < columns.length) {
+      val c = columns(i)
+      val address = if (planned.pins(i) != null) {
+        pinned(batch, planned.pins(i)) + batch.offsets(c)
+      } else {
+        planned.copyIn(batch.heap(c))
+      }
+      vectors(i).bind(batch.meta, c, address)
+      i += 1
+    }
+    shown.setNumRows(batch.numRows)
+  }
+
+  private def pinned(batch: WarmBatch, pin: Pin): Long =
+    if (pin.address != 0) pin.address else reading(batch)(pins.address(pin))
+
+  /** Whatever the store cannot give any more is lost, and Spark is told so. */
+  private def reading[T](batch: WarmBatch)(body: => T): T =
+    try body
+    catch {
+      case cause: IOException => throw BatchOwnership.lost(batch, cause)
+      case cause: IllegalArgumentException => throw BatchOwnership.lost(batch, cause)
+    }
+
+  private def drop(planned: Planned): Unit = {
+    planned.pins.foreach(pin => if (pin != null) pins.drop(pin))
+    planned.free()
+  }
+}
+
+private[spark] object ColumnarReader {
+  /** A reader of which the task, if there is one, drops the last pins. */
+  def inTask(
+      batches: Iterator[CachedBatch],
+      columns: Array[Int],
+      types: Array[DataType]): ColumnarReader = {
+    val task = Option(TaskContext.get())
+    val reader = new ColumnarReader(batches, columns, types, prefetchBytesMax, task.isDefined)
+    // Registered before anything that reads us in this task, hence run after it has ended.
+    task.foreach(_.addTaskCompletionListener[Unit](_ => reader.close()))
+    reader
+  }
+
+  /** The setting, or this task's part of half the memory. */
+  private def prefetchBytesMax: Long = StoreHolder.current match {
+    case Some(holder) =>
+      val tasks = math.max(1, Runtime.getRuntime.availableProcessors)
+      math.min(holder.conf.prefetchBytesMax, holder.budgetBytes / 2 / tasks)
+    case None => 0L
+  }
+
+  /** A batch with its segments' pins, one per selected column; null for a column on the heap. */
+  private final class Planned(val batch: WarmBatch, val pins: Array[Pin]) {
+    val hasPins: Boolean = pins.exists(_ != null)
+    var bytesStarted = 0L
+    private var copies: TransientMemory = _
+
+    def copyIn(bytes: Array[Byte]): Long = {
+      if (copies == null) copies = new TransientMemory
+      val address = copies.allocate(math.max(1, bytes.length))
+      Platform.copyMemory(bytes, Platform.BYTE_ARRAY_OFFSET, null, address, bytes.length)
+      address
+    }
+
+    def free(): Unit = if (copies != null) copies.close()
+  }
+
+  /** One hold on a segment, shared by all batches of this reader that lie in it. */
+  private final class Pin(val region: Region, val segment: Int, val key: Long) {
+    var users = 0
+    var held = false
+    var address = 0L
+  }
+
+  /** The segments this reader holds or wants. */
+  private final class PinTable extends AutoCloseable {
+    private val table = new mutable.LongMap[Pin]
+    private val regions = Collections.newSetFromMap(new IdentityHashMap[Region, java.lang.Boolean])
+    private var lastRegion: Region = _
+
+    /** Set when the store had no room for one more segment ahead. */
+    var full = false
+    var bytesStarted = 0L
+
+    def start(region: Region, segment: Int, endOffset: Long): Pin = {
+      retain(region)
+      val key = region.id << 24 | segment
+      val pin = table.getOrElseUpdate(key, {
+        val fresh = new Pin(region, segment, key)
+        fresh.held = region.pinStart(segment) != NoRoom
+        full |= !fresh.held
+        bytesStarted += math.max(RegionWriter.FrameBytes, endOffset)
+        fresh
+      })
+      pin.users += 1
+      pin
+    }
+
+    def address(pin: Pin): Long = {
+      val started = pin.held
+      // A failing pinWait has given its hold back.
+      pin.held = false
+      pin.address =
+        if (started) pin.region.pinWait(pin.segment) else pin.region.pin(pin.segment)
+      pin.held = true
+      pin.address
+    }
+
+    def drop(pin: Pin): Unit = {
+      pin.users -= 1
+      if (pin.users == 0) {
+        table.remove(pin.key)
+        if (pin.held) {
+          pin.held = false
+          pin.region.unpin(pin.segment)
+        }
+      }
+    }
+
+    override def close(): Unit = {
+      table.valuesIterator.filter(_.held).foreach(pin => pin.region.unpin(pin.segment))
+      table.clear()
+      regions.forEach(_.release())
+      regions.clear()
+    }
+
+    private def retain(region: Region): Unit =
+      if ((region ne lastRegion) && !regions.contains(region)) {
+        if (!region.retain()) {
+          throw new IOException("a cached block was removed before its batches were read")
+        }
+        regions.add(region)
+        lastRegion = region
+      } else {
+        lastRegion = region
+      }
+  }
+
+  private val NoRoom = 2
+  private val AheadMax = 512
+}

@@ -1,0 +1,97 @@
+package io.warmset.spark
+
+import java.io.{File, IOException}
+import java.nio.file.Files
+
+import io.warmset.region.{NativeLibrary, Store}
+
+/**
+ * The region store of this process, if it has one: executors open it, batches are written to it.
+ *
+ * Invariant: at most one store is current; what was written through an earlier one stays with that
+ * one. It does not decide whether Warmset is used (see WarmsetPlugin).
+ */
+object StoreHolder {
+  @volatile private var running: Option[Running] = None
+
+  final case class Running(store: Store, conf: WarmsetConf, directory: File, budgetBytes: Long)
+
+  def current: Option[Running] = running.filter(_.store.isOpen)
+
+  /**
+   * Opens the store, or returns the one that is open.
+   *
+   * @param localDirs Spark's local directories, used where spark.warmset.dir is not set
+   * @throws IOException or IllegalArgumentException whose message names the setting that is wrong
+   */
+  def open(conf: WarmsetConf, machine: MemoryRule.Machine, localDirs: Seq[File]): Running =
+    synchronized {
+      current.getOrElse {
+        val directory = chooseDirectory(conf, localDirs)
+        val budget = budgetBytes(conf, machine)
+        NativeLibrary.load(directory)
+        val store = Store.open(json(conf, directory, budget, machine))
+        val opened = Running(store, conf, directory, budget)
+        running = Some(opened)
+        opened
+      }
+    }
+
+  def close(): Unit = synchronized {
+    running.foreach(_.store.close())
+    running = None
+  }
+
+  private[spark] def budgetBytes(conf: WarmsetConf, machine: MemoryRule.Machine): Long =
+    conf.memoryBytes match {
+      case Some(asked) if asked > machine.totalBytes =>
+        throw new IllegalArgumentException(
+          s"${WarmsetConf.Memory.name} is $asked bytes, but this machine or container has only " +
+            s"${machine.totalBytes}; it must leave room for the Java heap as well " +
+            s"(${machine.heapBytesMax} bytes at most)")
+      case Some(asked) => asked
+      case None => MemoryRule.budgetBytes(machine)
+    }
+
+  private[spark] def chooseDirectory(conf: WarmsetConf, localDirs: Seq[File]): File =
+    conf.directory match {
+      case Some(directory) =>
+        usable(directory, WarmsetConf.Directory.name)
+      case None if localDirs.isEmpty =>
+        throw new IOException(s"Spark has no local directory; set ${WarmsetConf.Directory.name}")
+      case None =>
+        usable(localDirs.maxBy(_.getUsableSpace), "spark.local.dir")
+    }
+
+  private def usable(directory: File, setting: String): File = {
+    def refuse(why: String, cause: Throwable = null) =
+      throw new IOException(s"$setting: $directory $why", cause)
+    if (!directory.isDirectory) refuse("is not an existing directory")
+    // Asking by doing: permission bits do not tell about read-only mounts, and root passes them all.
+    try Files.delete(Files.createTempFile(directory.toPath, "warmset-", ".probe"))
+    catch { case cause: IOException => refuse("cannot be written to", cause) }
+    directory
+  }
+
+  private[spark] def json(
+      conf: WarmsetConf,
+      directory: File,
+      budgetBytes: Long,
+      machine: MemoryRule.Machine): String = {
+    val budgetMax = math.max(budgetBytes, machine.totalBytes)
+    s"""{"dir":${quote(directory.getAbsolutePath)},"budget_bytes":$budgetBytes,""" +
+      s""""budget_bytes_max":$budgetMax,""" +
+      s""""flash_bytes_max":${conf.flashBytesMax.map(_.toString).getOrElse("null")},""" +
+      s""""huge_pages":${quote(conf.hugePages)},"io":${quote(conf.io)}}"""
+  }
+
+  private def quote(text: String): String = {
+    val escaped = text.flatMap {
+      case '"' => "\\\""
+      case '\\' => "\\\\"
+      case c if c < ' ' => f"\\u${c.toInt}%04x"
+      case c => c.toString
+    }
+    "\"" + escaped + "\""
+  }
+}

@@ -1,0 +1,104 @@
+package io.warmset.spark
+
+import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.apache.spark.unsafe.Platform
+
+/**
+ * Native memory that a task needs for a while: bytes handed out from chunks, all given back at
+ * once.
+ *
+ * Invariant: an address is valid until `reset` or `close`; `close` may be called from another
+ * thread and any number of times, after which `allocate` throws. Chunks of the usual size go
+ * through a bounded process-wide list, because fresh memory is slow to touch first. It never
+ * gives huge pages: that is for data that is read again.
+ */
+final class TransientMemory extends AutoCloseable {
+  import TransientMemory._
+
+  private val chunks = new ArrayBuffer[Chunk]
+  private var at = -1
+  private var used = 0L
+  private var closed = false
+
+  /** Space for `bytes` bytes, at a multiple of 64. */
+  def allocate(bytes: Long): Long = synchronized {
+    if (closed) throw new IllegalStateException("the task's transient memory has been freed")
+    val needed = (bytes + 63) & ~63L
+    if (at < 0 || used + needed > chunks(at).bytes) advance(needed)
+    val address = chunks(at).start + used
+    used += needed
+    address
+  }
+
+  /** Makes all addresses invalid and keeps the usual chunks for what comes next. */
+  def reset(): Unit = synchronized {
+    val (usual, odd) = chunks.partition(_.bytes == ChunkBytes)
+    odd.foreach(free)
+    chunks.clear()
+    chunks ++= usual
+    at = if (chunks.isEmpty) -1 else 0
+    used = 0
+  }
+
+  override def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      chunks.foreach(giveBack)
+      chunks.clear()
+    }
+  }
+
+  /** Goes on to a chunk with room: the next of the usual size, or an odd one put before it. */
+  private def advance(needed: Long): Unit = {
+    val next = at + 1
+    if (needed > ChunkBytes || next == chunks.length) {
+      chunks.insert(next, take(needed))
+    }
+    at = next
+    used = 0
+  }
+}
+
+object TransientMemory {
+  val ChunkBytes: Long = 4L << 20
+  private val ChunksKeptMax = 32
+
+  private final case class Chunk(allocation: Long, start: Long, bytes: Long)
+
+  private val kept = new ConcurrentLinkedQueue[Chunk]
+  private val keptCount = new AtomicInteger
+  private val allocated = new AtomicLong
+
+  /** Bytes this process holds for transient use now, the kept chunks included. */
+  def allocatedBytes: Long = allocated.get
+
+  private def take(needed: Long): Chunk = {
+    val reused = if (needed <= ChunkBytes) kept.poll() else null
+    if (reused != null) {
+      keptCount.decrementAndGet()
+      reused
+    } else {
+      val bytes = math.max(needed, ChunkBytes)
+      val allocation = Platform.allocateMemory(bytes + 64)
+      allocated.addAndGet(bytes)
+      Chunk(allocation, (allocation + 63) & ~63L, bytes)
+    }
+  }
+
+  private def giveBack(chunk: Chunk): Unit =
+    if (chunk.bytes == ChunkBytes && keptCount.get < ChunksKeptMax) {
+      keptCount.incrementAndGet()
+      kept.add(chunk)
+    } else {
+      free(chunk)
+    }
+
+  private def free(chunk: Chunk): Unit = {
+    Platform.freeMemory(chunk.allocation)
+    allocated.addAndGet(-chunk.bytes)
+  }
+}

@@ -1,0 +1,164 @@
+package io.warmset.spark
+
+import java.io.File
+
+import org.apache.spark.network.util.JavaUtils
+
+/**
+ * One configuration key: its name, what it does, its default as the reference shows it, and how its
+ * text becomes a value.
+ *
+ * Invariant: `read` of any text gives either a valid value or an IllegalArgumentException that
+ * names the key, the text and what is allowed. It does not look at other keys.
+ */
+final case class ConfKey[T](
+    name: String,
+    default: String,
+    allowed: String,
+    doc: String,
+    parse: String => T,
+    ifAbsent: () => T) {
+
+  def read(get: String => Option[String]): T = get(name) match {
+    case None => ifAbsent()
+    case Some(text) =>
+      try parse(text.trim)
+      catch {
+        case _: IllegalArgumentException =>
+          throw new IllegalArgumentException(s"$name is '$text', but must be $allowed")
+      }
+  }
+}
+
+/**
+ * The settings of one application, read from Spark's configuration.
+ *
+ * Invariant: every field holds a valid value; which keys exist, what they allow and what they
+ * default to is said only in `WarmsetConf.keys`, from which docs/reference/spark-keys.md is
+ * generated. It does not check the machine (see MemoryRule) or the directory (see StoreHolder).
+ */
+final case class WarmsetConf(
+    enabled: Boolean,
+    required: Boolean,
+    memoryBytes: Option[Long],
+    directory: Option[File],
+    flashBytesMax: Option[Long],
+    hugePages: String,
+    io: String,
+    rowGroupBytes: Long,
+    smallPartitionBytes: Long,
+    prefetchBytesMax: Long,
+    statsIntervalMs: Long)
+
+object WarmsetConf {
+  val Prefix = "spark.warmset."
+
+  private val MiB = 1L << 20
+
+  /** Nothing smaller holds the segments that one task writes and reads at a time. */
+  val MemoryBytesMin: Long = 16 * MiB
+
+  val Enabled: ConfKey[Boolean] = boolean("enabled", default = true,
+    "Whether the plugin does anything. When false, Spark caches as it does without Warmset.")
+
+  val Required: ConfKey[Boolean] = boolean("required", default = false,
+    "What happens where Warmset cannot work (no native library for the platform, unwritable " +
+      "directory, I/O encryption, unknown Spark version): when true the application stops at " +
+      "start with the reason; when false it logs one warning and Spark caches as it does without " +
+      "Warmset.")
+
+  val Memory: ConfKey[Option[Long]] = optionalBytes("memory", "by rule", MemoryBytesMin,
+    "DRAM for cached data, per executor, outside the Java heap. When absent: " +
+      MemoryRule.text)
+
+  val Directory: ConfKey[Option[File]] = ConfKey("spark.warmset.dir", "Spark's local directories",
+    "the absolute path of a directory",
+    "Where cached data goes that the memory does not hold, on each executor's machine. Its files " +
+      "have no name and vanish with the process. When absent: the one of Spark's local " +
+      "directories with the most free space.",
+    text => {
+      val file = new File(text)
+      require(text.nonEmpty && file.isAbsolute)
+      Some(file)
+    }, () => None)
+
+  val FlashMax: ConfKey[Option[Long]] = optionalBytes("flashMax", "no limit", 0L,
+    "Most bytes that cached data may take on disk, per executor. Data beyond it stays on the " +
+      "Java heap, under Spark's own rules.")
+
+  val HugePages: ConfKey[String] = choice("hugePages", "auto", Seq("auto", "on", "off", "hugetlb"),
+    "Page size of the memory pool: `auto` uses transparent huge pages where the kernel offers " +
+      "them, `on` insists, `off` uses base pages, `hugetlb` takes reserved huge pages.")
+
+  val Io: ConfKey[String] = choice("io", "auto", Seq("auto", "io_uring", "threads"),
+    "How files are read and written: `auto` uses io_uring where the kernel allows it, else threads.")
+
+  val RowGroup: ConfKey[Long] = bytes("rowGroup", "32m", MiB, 1024 * MiB,
+    "Encoded bytes that a task gathers before it lays them out column by column. More of it lets " +
+      "a query on few columns touch less memory and disk; each writing task needs it once, " +
+      "outside the heap.")
+
+  val SmallPartition: ConfKey[Long] = bytes("smallPartition", "128k", 0L, 1024 * MiB,
+    "A partition whose encoded bytes are fewer stays on the Java heap, under Spark's own rules: " +
+      "memory outside the heap is given out in huge pages of 2 MiB.")
+
+  val PrefetchMax: ConfKey[Long] = bytes("prefetch.max", "32m", 0L, 4096 * MiB,
+    "Most bytes that a scanning task brings in ahead of where it reads. It starts with one batch " +
+      "and doubles; all tasks together never ask for more than half of the memory.")
+
+  val StatsInterval: ConfKey[Long] = ConfKey("spark.warmset.stats.interval", "3s",
+    "a duration of at least 100ms, such as 3s",
+    "How often executors send their statistics to the driver, if they changed.",
+    text => {
+      val ms = JavaUtils.timeStringAsMs(text)
+      require(ms >= 100)
+      ms
+    }, () => 3000L)
+
+  /** Every key, in the order of the reference. */
+  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, Directory, FlashMax, HugePages, Io,
+    RowGroup, SmallPartition, PrefetchMax, StatsInterval)
+
+  /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
+  def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
+    Enabled.read(get), Required.read(get), Memory.read(get), Directory.read(get),
+    FlashMax.read(get), HugePages.read(get), Io.read(get), RowGroup.read(get),
+    SmallPartition.read(get), PrefetchMax.read(get), StatsInterval.read(get))
+
+  /** The names under our prefix that no key has: most likely misspelt. */
+  def unknown(names: Iterable[String]): Seq[String] =
+    names.filter(_.startsWith(Prefix)).toSeq.diff(keys.map(_.name)).sorted
+
+  private def boolean(name: String, default: Boolean, doc: String): ConfKey[Boolean] =
+    ConfKey(Prefix + name, default.toString, "true or false", doc,
+      _.toLowerCase(java.util.Locale.ROOT) match {
+        case "true" => true
+        case "false" => false
+        case _ => throw new IllegalArgumentException
+      }, () => default)
+
+  private def choice(name: String, default: String, of: Seq[String], doc: String) =
+    ConfKey[String](Prefix + name, default, of.mkString("one of ", ", ", ""), doc,
+      text => { require(of.contains(text)); text }, () => default)
+
+  private def bytes(name: String, default: String, least: Long, most: Long, doc: String) =
+    ConfKey[Long](Prefix + name, default, sizeAllowed(least, Some(most)), doc,
+      size(_, least, most), () => JavaUtils.byteStringAsBytes(default))
+
+  private def optionalBytes(name: String, default: String, least: Long, doc: String) =
+    ConfKey[Option[Long]](Prefix + name, default, sizeAllowed(least, None), doc,
+      text => Some(size(text, least, Long.MaxValue)), () => None)
+
+  private def sizeAllowed(least: Long, most: Option[Long]): String =
+    s"a size in bytes, or with a unit such as 512m or 4g, of at least ${show(least)}" +
+      most.map(m => s" and at most ${show(m)}").getOrElse("")
+
+  private def size(text: String, least: Long, most: Long): Long = {
+    val value = JavaUtils.byteStringAsBytes(text)
+    require(value >= least && value <= most)
+    value
+  }
+
+  private def show(bytes: Long): String =
+    if (bytes >= MiB && bytes % MiB == 0) s"${bytes / MiB}m" else bytes.toString
+}

@@ -1,0 +1,89 @@
+package io.warmset.spark
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{ColumnarRule, ColumnarToRowExec, ColumnarToRowTransition}
+import org.apache.spark.sql.execution.{RowToColumnarTransition, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.vectorized.ColumnarBatch
+
+/**
+ * The session extension: has cached scans read as columns.
+ *
+ * A cached scan says that it can give rows as well as columns, so Spark takes rows wherever rows
+ * are wanted, and whole-stage code generation never sees the vectors. The rule puts Spark's own
+ * columns-to-rows step above our scans, which does see them.
+ */
+class WarmsetExtensions extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    extensions.injectColumnar(_ => new ColumnarRule {
+      override def postColumnarTransitions: Rule[SparkPlan] = ReadCacheAsColumns
+    })
+}
+
+/**
+ * Puts ColumnarToRowExec between a cached scan of ours and a parent that takes its rows.
+ *
+ * Invariant: a scan whose parent takes columns, or which is the root of the plan, is left alone
+ * (what the caller of the root wants is not known here), and a plan that was treated once is not
+ * changed again.
+ */
+object ReadCacheAsColumns extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan = plan match {
+    case transition: ColumnarToRowTransition =>
+      transition.withNewChildren(transition.children.map(asColumns))
+    case parent =>
+      val takesColumns = parent.supportsColumnar && !parent.isInstanceOf[RowToColumnarTransition]
+      parent.withNewChildren(parent.children.map {
+        case scan @ OurScan(_) if takesColumns => scan
+        case scan @ OurScan(_) => ColumnarToRowExec(asColumns(scan))
+        case other => apply(other)
+      })
+  }
+
+  private def asColumns(plan: SparkPlan): SparkPlan = plan match {
+    case stage @ OurScan(scan) if stage ne scan => CachedColumnsExec(stage, scan.vectorTypes)
+    case OurScan(scan) => scan
+    case other => apply(other)
+  }
+
+  /** A cached scan of ours that gives columns, alone or as a stage of an adaptive plan. */
+  private object OurScan {
+    def unapply(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
+      case scan: InMemoryTableScanExec if isOurs(scan) => Some(scan)
+      case stage: TableCacheQueryStageExec => stage.plan match {
+        case scan: InMemoryTableScanExec if isOurs(scan) => Some(scan)
+        case _ => None
+      }
+      case _ => None
+    }
+
+    private def isOurs(scan: InMemoryTableScanExec): Boolean =
+      scan.supportsColumnar &&
+        scan.relation.cacheBuilder.serializer.isInstanceOf[WarmsetSerializer] &&
+        WarmsetSerializer.ours(scan.relation.output)
+  }
+}
+
+/**
+ * A cached scan as a stage of an adaptive plan, with the vector classes that the stage does not
+ * pass on. It adds nothing to the execution.
+ */
+case class CachedColumnsExec(child: SparkPlan, classes: Option[Seq[String]]) extends UnaryExecNode {
+  override def nodeName: String = "WarmsetColumns"
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def vectorTypes: Option[Seq[String]] = classes
+  override def supportsColumnar: Boolean = true
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = child.executeColumnar()
+  override protected def stringArgs: Iterator[Any] = Iterator.empty
+  override protected def withNewChildInternal(newChild: SparkPlan): CachedColumnsExec =
+    copy(child = newChild)
+}

@@ -1,0 +1,243 @@
+package io.warmset.spark
+
+import java.io.IOException
+import java.util.{Collections, Map => JMap}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.execution.columnar.warmset.CachedBatches
+import org.apache.spark.ui.warmset.{HistoryRecorder, TotalsGauges, WarmsetTab}
+import org.apache.spark.warmset.SparkInternals
+
+/**
+ * The entry: `spark.plugins=io.warmset.spark.WarmsetPlugin`.
+ *
+ * Invariant: either everything is in place when the application starts, or Spark is as it would be
+ * without us and one warning has said why; with spark.warmset.required the application does not
+ * start instead. A setting that is malformed always stops it.
+ */
+class WarmsetPlugin extends SparkPlugin {
+  override def driverPlugin(): DriverPlugin = new WarmsetDriver
+  override def executorPlugin(): ExecutorPlugin = new WarmsetExecutor
+}
+
+private[spark] object WarmsetPlugin {
+  /** Spark versions whose internals we know. */
+  private val KnownVersions = Seq("4.1", "4.2", "4.3")
+
+  /** In the plugin's own configuration, which the driver sends to executors. */
+  val ActiveKey = "active"
+
+  val CacheSerializerKey = "spark.sql.cache.serializer"
+  val ExtensionsKey = "spark.sql.extensions"
+  /**
+   * Spark 4.2 feeds Python functions columns where their input has columns, and can then hang (also
+   * over its own caches of plain numbers). Rows are as fast there: only Arrow's own vectors gain.
+   */
+  val ColumnarUdfInputKey = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
+  val ExtensionsClass: String = classOf[WarmsetExtensions].getName
+
+  def knownVersion(version: String): Boolean =
+    KnownVersions.exists(known => version == known || version.startsWith(known + "."))
+
+  def versionProblem(version: String): Option[String] =
+    if (knownVersion(version)) None
+    else Some(s"Spark $version is not one of the versions it knows (${KnownVersions.mkString(", ")})")
+
+  /** Kryo's list of classes is fixed before plugins start, so that only the user can add to it. */
+  def kryoProblem(conf: SparkConf): Option[String] = {
+    val batch = classOf[WarmBatch].getName
+    val strict = conf.getBoolean("spark.kryo.registrationRequired", defaultValue = false) &&
+      conf.get("spark.serializer", "").endsWith("KryoSerializer")
+    val listed = conf.get("spark.kryo.classesToRegister", "").split(',').map(_.trim)
+    if (strict && !listed.contains(batch)) {
+      Some(s"spark.kryo.registrationRequired is true: add $batch to spark.kryo.classesToRegister")
+    } else {
+      None
+    }
+  }
+
+  def machine(conf: SparkConf, alone: Boolean): MemoryRule.Machine = {
+    val cores = if (alone) None else conf.getOption("spark.executor.cores").map(_.toInt)
+    MemoryRule.thisMachine(SparkInternals.offHeapBytes(conf), cores)
+  }
+}
+
+/** The driver's half: decides whether Warmset is used, and turns it on in Spark's configuration. */
+private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
+  import WarmsetPlugin._
+
+  private var application: SparkContext = _
+  private val stopping = new AtomicBoolean
+  private var history: StatsHistory = _
+  private var recorder: HistoryRecorder = _
+
+  override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
+    application = sc
+    val spark = context.conf
+    val conf = WarmsetConf.read(spark.getOption(_))
+    val unknown = WarmsetConf.unknown(spark.getAll.map(_._1))
+    if (unknown.nonEmpty) {
+      logWarning(s"Warmset does not know the settings ${unknown.mkString(", ")}: misspelt?")
+    }
+    CachedBatches.forgetSerializer()
+    if (!conf.enabled) {
+      logInfo(s"Warmset is off: ${WarmsetConf.Enabled.name} is false")
+      Collections.emptyMap()
+    } else {
+      start(sc, context, conf)
+    }
+  }
+
+  private def start(sc: SparkContext, context: PluginContext, conf: WarmsetConf) = {
+    val spark = context.conf
+    problem(sc, spark, conf) match {
+      case Some((why, _)) if !conf.required =>
+        logWarning(s"Warmset is not used, and Spark caches as it does without it: $why")
+        WarmsetTab.attachStock(sc, why)
+        Collections.emptyMap[String, String]()
+      case Some((why, cause)) =>
+        throw new IllegalStateException(
+          s"Warmset cannot work, and ${WarmsetConf.Required.name} is true: $why", cause)
+      case None =>
+        val kept = turnOn(spark)
+        observe(sc, context, kept)
+        Collections.singletonMap(ActiveKey, "true")
+    }
+  }
+
+  /** Shows what the executors report: the tab, the event log, and their sums as metrics. */
+  private def observe(sc: SparkContext, context: PluginContext, kept: Option[String]): Unit = {
+    history = new StatsHistory
+    recorder = HistoryRecorder.of(sc)
+    StatsHistory.attach(sc, history)
+    kept match {
+      case Some(why) => WarmsetTab.attachStock(sc, why)
+      case None => WarmsetTab.attach(sc, history)
+    }
+    val reports =
+      if (SparkInternals.isLocal(sc)) () => Seq(Warmset.statsJson())
+      else TotalsGauges.alive(sc, history)
+    TotalsGauges.register(context.metricRegistry, StatsReporter.NumberKeys, reports)
+  }
+
+  /** Why Warmset cannot work here, if so; in local mode this opens the store. */
+  private def problem(
+      sc: SparkContext,
+      spark: SparkConf,
+      conf: WarmsetConf): Option[(String, Throwable)] =
+    versionProblem(sc.version).orElse(kryoProblem(spark)).map((_, null)).orElse {
+      if (SparkInternals.encryptionEnabled(spark)) {
+        Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data " +
+          "that it writes to disk", null))
+      } else if (SparkInternals.isLocal(sc)) {
+        try {
+          StoreHolder.open(conf, machine(spark, alone = true), SparkInternals.localDirs)
+          None
+        } catch {
+          case cause: IOException => Some((cause.getMessage, cause))
+          case cause: LinkageError => Some((s"the native library does not fit: $cause", cause))
+        }
+      } else {
+        None
+      }
+    }
+
+  /** Gives the reason why cached DataFrames stay with Spark, if they do. */
+  private def turnOn(spark: SparkConf): Option[String] = {
+    val ours = classOf[WarmsetSerializer].getName
+    spark.getOption(CacheSerializerKey) match {
+      case Some(theirs) if theirs != ours =>
+        val why = s"$CacheSerializerKey is set to $theirs and stays so: Warmset does not keep " +
+          "cached DataFrames in this application"
+        logWarning(why)
+        Some(why)
+      case _ =>
+        spark.set(CacheSerializerKey, ours)
+        append(spark, ExtensionsKey, ExtensionsClass)
+        spark.setIfMissing(ColumnarUdfInputKey, "false")
+        None
+    }
+  }
+
+  private def append(spark: SparkConf, key: String, value: String): Unit = {
+    val present = spark.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
+    if (!present.contains(value)) spark.set(key, (present :+ value).mkString(","))
+  }
+
+  override def receive(message: AnyRef): AnyRef = {
+    message match {
+      case report: StatsReport if history != null =>
+        history.add(report)
+        recorder.add(report)
+      case refused: StoreRefused => stop(refused)
+      case _ =>
+    }
+    null
+  }
+
+  /** Spark would start such an executor again for ever. Not in the caller's thread: it serves messages. */
+  private def stop(refused: StoreRefused): Unit = if (stopping.compareAndSet(false, true)) {
+    logError(s"The application stops: executor ${refused.executorId} says: ${refused.why}")
+    val thread = new Thread(() => application.stop(1), "warmset-stop")
+    thread.setDaemon(true)
+    thread.start()
+  }
+
+  override def shutdown(): Unit = {
+    if (recorder != null) recorder.flush()
+    CachedBatches.forgetSerializer()
+  }
+}
+
+/** An executor's half: opens its store and takes the place of its memory store. */
+private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
+  import WarmsetPlugin._
+
+  private var reporter: StatsReporter = _
+
+  override def init(context: PluginContext, extra: JMap[String, String]): Unit =
+    if (extra.asScala.get(ActiveKey).contains("true")) {
+      val spark = context.conf
+      val conf = WarmsetConf.read(spark.getOption(_))
+      try start(context, spark, conf)
+      catch {
+        case NonFatal(cause) => giveUp(context, conf, cause)
+        case cause: LinkageError => giveUp(context, conf, cause)
+      }
+    }
+
+  private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf): Unit = {
+    val alone = context.executorID == SparkInternals.DriverId
+    val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
+    SparkInternals.installMemoryStore(BatchOwnership)
+    reporter = new StatsReporter(holder, context)
+    reporter.start()
+    logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +
+      holder.directory)
+  }
+
+  /** The driver has chosen our serializer: without a store its batches stay on the heap. */
+  private def giveUp(context: PluginContext, conf: WarmsetConf, cause: Throwable): Unit = {
+    StoreHolder.close()
+    if (conf.required) {
+      val why = s"Warmset cannot work on this executor, and ${WarmsetConf.Required.name} is true: " +
+        cause.getMessage
+      if (context.executorID != SparkInternals.DriverId) StatsReporter.sendRefusal(context, why)
+      throw new IllegalStateException(why, cause)
+    }
+    logWarning("Warmset has no store on this executor; its cached data stays on the Java heap, " +
+      s"under Spark's own rules: ${cause.getMessage}", cause)
+    StatsReporter.sendProblem(context, cause)
+  }
+
+  override def shutdown(): Unit = {
+    if (reporter != null) reporter.stop()
+    StoreHolder.close()
+  }
+}

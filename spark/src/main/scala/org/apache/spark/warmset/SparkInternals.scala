@@ -1,0 +1,36 @@
+package org.apache.spark.warmset
+
+import java.io.File
+
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.internal.config
+import org.apache.spark.storage.BlockId
+import org.apache.spark.storage.memory.warmset.{OwnedValues, WarmMemoryStore}
+
+/**
+ * What Warmset asks of Spark that Spark keeps to itself; nothing else of ours refers to these.
+ *
+ * Invariant: reads only, but for `installMemoryStore` and `removeBlock`.
+ */
+object SparkInternals {
+  def encryptionEnabled(conf: SparkConf): Boolean = conf.get(config.IO_ENCRYPTION_ENABLED)
+
+  /** The executor of a local application has the id of the driver. */
+  val DriverId: String = SparkContext.DRIVER_IDENTIFIER
+
+  def isLocal(sc: SparkContext): Boolean = sc.isLocal
+
+  /** Bytes that Spark may take outside the heap on its own account. */
+  def offHeapBytes(conf: SparkConf): Long =
+    if (conf.get(config.MEMORY_OFFHEAP_ENABLED)) conf.get(config.MEMORY_OFFHEAP_SIZE) else 0L
+
+  /** This process's directories for blocks: they exist, and go when the application ends. */
+  def localDirs: Seq[File] = SparkEnv.get.blockManager.diskBlockManager.localDirs.toSeq
+
+  /** Waits until nobody reads the block, then removes it from this process. */
+  def removeBlock(block: BlockId): Unit =
+    Option(SparkEnv.get).foreach(_.blockManager.removeBlock(block))
+
+  def installMemoryStore(owned: OwnedValues): Unit =
+    WarmMemoryStore.install(SparkEnv.get, owned)
+}

@@ -1,0 +1,24 @@
+package io.warmset.spark
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.storage.BlockId
+import org.apache.spark.storage.memory.warmset.TestBlocks
+
+/** The store's regions, for tests that break them behind our back. */
+object StoreAccess {
+  def destroy(region: Long): Unit =
+    io.warmset.region.RegionAccess.destroy(StoreHolder.current.get.store, region)
+}
+
+/** The cached blocks of this process, for tests that take them away. */
+object BlockAccess {
+  def onlyRddBlock(env: SparkEnv): BlockId = {
+    val blocks = TestBlocks.rddBlocks(env)
+    require(blocks.length == 1, s"expected one cached block, found $blocks")
+    blocks.head
+  }
+
+  def rddBlocks(env: SparkEnv): Seq[BlockId] = TestBlocks.rddBlocks(env)
+
+  def evict(env: SparkEnv, block: BlockId): Unit = TestBlocks.evict(env, block)
+}

@@ -1,0 +1,176 @@
+package io.warmset.spark
+
+import java.io.File
+import java.nio.file.Files
+
+import org.apache.spark.SparkException
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.storage.StorageLevel
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Where Warmset cannot work: stock Spark or a clear stop, and right answers in any case. */
+class DegradeSuite extends AnyFunSuite {
+  private val directory = Files.createTempDirectory("warmset-degrade").toFile
+
+  private def withSession(settings: (String, String)*)(body: SparkSession => Unit): Unit = {
+    SparkSession.getDefaultSession.foreach(_.stop())
+    SparkSession.clearActiveSession()
+    SparkSession.clearDefaultSession()
+    val all = Map("spark.plugins" -> "io.warmset.spark.WarmsetPlugin",
+      "spark.warmset.memory" -> "64m", "spark.warmset.dir" -> directory.getPath,
+      "spark.warmset.smallPartition" -> "0", "spark.ui.enabled" -> "false") ++ settings
+    val builder = SparkSession.builder().master("local[2]").appName("degrade")
+    all.foreach { case (k, v) => builder.config(k, v) }
+    val session = builder.getOrCreate()
+    try body(session)
+    finally {
+      session.stop()
+      SparkSession.clearActiveSession()
+      SparkSession.clearDefaultSession()
+    }
+  }
+
+  private def worksWithout(spark: SparkSession): Unit = {
+    assert(StoreHolder.current.isEmpty)
+    checkCache(spark)
+    assert(!spark.conf.getOption("spark.sql.cache.serializer").exists(_.contains("Warmset")))
+  }
+
+  private def checkCache(spark: SparkSession): Unit = {
+    val df = spark.range(0, 5000, 1, 2).selectExpr("id", "concat('s', id) s")
+    df.persist(StorageLevel.MEMORY_AND_DISK_SER)
+    assert(df.count() == 5000)
+    assert(df.selectExpr("sum(id)", "max(s)").head().toSeq == Seq(5000L * 4999 / 2, "s999"))
+    df.unpersist(blocking = true)
+  }
+
+  private def refused(settings: (String, String)*): String = {
+    val error = intercept[Exception](withSession(settings: _*)(_ => ()))
+    Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage).mkString(" / ")
+  }
+
+  test("spark.io.encryption.enabled: stock Spark") {
+    withSession("spark.io.encryption.enabled" -> "true")(worksWithout)
+  }
+
+  test("spark.io.encryption.enabled with spark.warmset.required: does not start") {
+    val why = refused("spark.io.encryption.enabled" -> "true", "spark.warmset.required" -> "true")
+    assert(why.contains("spark.io.encryption.enabled") && why.contains("spark.warmset.required"), why)
+  }
+
+  test("a missing directory: stock Spark") {
+    withSession("spark.warmset.dir" -> "/nowhere/at/all")(worksWithout)
+  }
+
+  test("a missing directory with spark.warmset.required: does not start and names the setting") {
+    val why = refused("spark.warmset.dir" -> "/nowhere/at/all", "spark.warmset.required" -> "true")
+    assert(why.contains("spark.warmset.dir") && why.contains("/nowhere/at/all"), why)
+  }
+
+  test("a directory that is a file, and one that cannot be written to") {
+    val file = Files.createTempFile("warmset", "").toFile
+    withSession("spark.warmset.dir" -> file.getPath)(worksWithout)
+    // Not even root may make files there.
+    withSession("spark.warmset.dir" -> "/proc/self")(worksWithout)
+  }
+
+  test("a malformed setting stops the start and is named, required or not") {
+    val why = refused("spark.warmset.memory" -> "-3g")
+    assert(why.contains("spark.warmset.memory is '-3g'"), why)
+    val more = refused("spark.warmset.memory" -> "900000g")
+    assert(more.contains("spark.warmset.memory is"), more)
+  }
+
+  test("spark.warmset.enabled=false: stock Spark") {
+    withSession("spark.warmset.enabled" -> "false")(worksWithout)
+  }
+
+  test("a cache serialiser of the user's own stays") {
+    withSession("spark.sql.cache.serializer" ->
+        "org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer") { spark =>
+      checkCache(spark)
+      assert(spark.conf.get("spark.sql.cache.serializer").endsWith("DefaultCachedBatchSerializer"))
+      val df = spark.range(100).cache()
+      df.count()
+      assert(StoreHolder.current.get.store.regions() == "[]")
+    }
+  }
+
+  test("extensions of the user's own stay beside ours") {
+    withSession("spark.sql.extensions" -> classOf[NoExtension].getName) { spark =>
+      assert(spark.sparkContext.getConf.get("spark.sql.extensions") ==
+        s"${classOf[NoExtension].getName},io.warmset.spark.WarmsetExtensions")
+      checkCache(spark)
+      val df = spark.range(100).cache()
+      val query = df.filter("id > 50").selectExpr("sum(id)")
+      query.collect()
+      assert(query.asInstanceOf[org.apache.spark.sql.classic.DataFrame].queryExecution.executedPlan
+        .toString.contains("ColumnarToRow"))
+    }
+  }
+
+  test("an executor without a store keeps batches on the heap") {
+    withSession() { spark =>
+      StoreHolder.close()
+      checkCache(spark)
+      val df = spark.range(0, 3000, 1, 2).selectExpr("id", "array(id) a").persist(StorageLevel.MEMORY_AND_DISK)
+      assert(df.selectExpr("sum(a[0])").head().getLong(0) == 3000L * 2999 / 2)
+      assert(df.filter("id = 7").count() == 1)
+    }
+  }
+
+  test("a full flash limit: the rest stays on the heap and is right") {
+    withSession("spark.warmset.memory" -> "16m", "spark.warmset.flashMax" -> "0",
+        "spark.warmset.rowGroup" -> "4m") { spark =>
+      val df = spark.range(0, 3000000, 1, 2).selectExpr("id", "xxhash64(id) h", "xxhash64(id + 1) g").cache()
+      assert(df.count() == 3000000)
+      assert(df.selectExpr("sum(id)", "count(distinct h)").head().toSeq ==
+        Seq(3000000L * 2999999 / 2, 3000000L))
+      df.unpersist(blocking = true)
+    }
+  }
+
+  test("more than the memory goes to disk and comes back right") {
+    withSession("spark.warmset.memory" -> "16m", "spark.warmset.rowGroup" -> "4m") { spark =>
+      val df = spark.range(0, 3000000, 1, 4).selectExpr("id", "xxhash64(id) h", "xxhash64(id + 1) g").cache()
+      assert(df.count() == 3000000)
+      for (_ <- 1 to 2) {
+        assert(df.selectExpr("sum(id)", "bit_xor(h)", "bit_xor(g)").head().toSeq ==
+          spark.range(0, 3000000).selectExpr("sum(id)", "bit_xor(xxhash64(id))", "bit_xor(xxhash64(id + 1))").head().toSeq)
+      }
+      assert(directory.listFiles().isEmpty, "region files have no name")
+      df.unpersist(blocking = true)
+    }
+  }
+
+  test("unknown Spark versions are told from known ones") {
+    assert(Seq("4.1.0", "4.2.0", "4.3.1-SNAPSHOT", "4.2").forall(WarmsetPlugin.knownVersion))
+    assert(Seq("3.5.1", "4.0.0", "4.20.0", "5.0.0").forall(v => !WarmsetPlugin.knownVersion(v)))
+    assert(WarmsetPlugin.versionProblem("5.0.0").exists(_.contains("Spark 5.0.0")))
+  }
+
+  for (serializer <- Seq("JavaSerializer", "KryoSerializer")) {
+    test(s"blocks go to disk and come back with $serializer") {
+      withSession("spark.serializer" -> s"org.apache.spark.serializer.$serializer",
+          "spark.kryo.registrationRequired" -> "true",
+          "spark.kryo.classesToRegister" -> "io.warmset.spark.WarmBatch") { spark =>
+        val df = spark.range(0, 5000, 1, 2).selectExpr("id", "concat('s', id) s", "array(id) a")
+          .persist(StorageLevel.DISK_ONLY)
+        assert(df.selectExpr("sum(id)", "max(s)", "sum(a[0])").head().toSeq ==
+          Seq(5000L * 4999 / 2, "s999", 5000L * 4999 / 2))
+        df.unpersist(blocking = true)
+      }
+    }
+  }
+
+  test("Kryo that insists on registration, without our class: stock Spark") {
+    withSession("spark.serializer" -> "org.apache.spark.serializer.KryoSerializer",
+      "spark.kryo.registrationRequired" -> "true")(spark =>
+        assert(spark.range(100).cache().count() == 100 && StoreHolder.current.isEmpty))
+  }
+}
+
+/** An extension that does nothing. */
+class NoExtension extends (org.apache.spark.sql.SparkSessionExtensions => Unit) {
+  override def apply(extensions: org.apache.spark.sql.SparkSessionExtensions): Unit = ()
+}

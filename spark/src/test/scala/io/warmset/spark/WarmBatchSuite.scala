@@ -1,0 +1,121 @@
+package io.warmset.spark
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
+
+import io.warmset.columns.{BatchEncoder, WarmVector}
+import org.apache.spark.SparkConf
+import org.apache.spark.serializer.KryoSerializer
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+import org.scalatest.funsuite.AnyFunSuite
+
+/** One batch: its bytes wherever they lie, what it says of its size, and closing it. */
+class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
+  private val types = Array[DataType](LongType, StringType, DecimalType(20, 2))
+
+  private def encoded(rows: Int): Iterator[EncodedBatch] = {
+    val memory = new TransientMemory
+    val encoder = new BatchEncoder(types)
+    (0 until rows).foreach { i =>
+      encoder.append(InternalRow(i.toLong, if (i % 3 == 0) null else UTF8String.fromString(s"value $i"),
+        Decimal(BigDecimal(i), 20, 2)))
+    }
+    val meta = encoder.finish()
+    val addresses = Array.tabulate(types.length) { c =>
+      val address = memory.allocate(math.max(8, meta.bytes(c)))
+      encoder.writeTo(c, address)
+      address
+    }
+    Iterator(new EncodedBatch(meta, encoder.stats(), addresses, null))
+  }
+
+  private def inRegion(rows: Int): WarmBatch = {
+    val writer = new RegionWriter(StoreHolder.current.get)
+    try writer.layOut(encoded(rows).toIndexedSeq).head
+    finally writer.close()
+  }
+
+  private def values(batch: WarmBatch): Seq[(Long, String)] = {
+    val reader = ColumnarReader.inTask(Iterator(batch), Array(1, 0), Array(StringType, LongType))
+    val shown = reader.next()
+    val out = (0 until shown.numRows).map { i =>
+      (shown.column(1).getLong(i),
+        if (shown.column(0).isNullAt(i)) null else shown.column(0).getUTF8String(i).toString)
+    }
+    assert(!reader.hasNext)
+    out
+  }
+
+  private def javaCopy(batch: WarmBatch): WarmBatch = {
+    val bytes = new ByteArrayOutputStream
+    val out = new ObjectOutputStream(bytes)
+    out.writeObject(batch)
+    out.close()
+    new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray)).readObject().asInstanceOf[WarmBatch]
+  }
+
+  private def kryoCopy(batch: WarmBatch): WarmBatch = {
+    val serializer = new KryoSerializer(new SparkConf()).newInstance()
+    serializer.deserialize[WarmBatch](serializer.serialize(batch))
+  }
+
+  for ((name, copy) <- Seq[(String, WarmBatch => WarmBatch)]("Java" -> javaCopy, "Kryo" -> kryoCopy)) {
+    test(s"$name serialisation writes the bytes, frees nothing, and what is read is whole") {
+      val batch = inRegion(1000)
+      val expected = values(batch)
+      val read = copy(batch)
+      assert(values(batch) == expected && batch.region.isReleased == false)
+      batch.close()
+      assert(batch.region.isReleased)
+      assert(read.region == null && !read.placed)
+      assert(values(read) == expected && values(copy(read)) == expected)
+      assert(read.numRows == 1000 && read.stats.getLong(1) == 999 && read.stats.getInt(7) == 334)
+      assert(read.sizeInBytes == batch.sizeInBytes)
+    }
+  }
+
+  test("the heap size counts the handle, not the region; and the bytes where they are on the heap") {
+    val batch = inRegion(5000)
+    assert(batch.estimatedSize < 4000)
+    val bytes = batch.meta.bytes()
+    val onHeap = encoded(5000).next().onHeap
+    assert(onHeap.estimatedSize >= bytes && onHeap.estimatedSize < bytes + 4000)
+    assert(org.apache.spark.util.SizeEstimator.estimate(batch) == batch.estimatedSize)
+    batch.close()
+  }
+
+  test("closing is idempotent and gives one reference back") {
+    val batch = inRegion(10)
+    val region = batch.region
+    assert(region.retain())
+    batch.close()
+    batch.close()
+    assert(!region.isReleased)
+    region.release()
+    assert(region.isReleased && !region.retain())
+    intercept[java.io.IOException](javaCopy(batch))
+    intercept[java.io.IOException](ColumnarReader.inTask(Iterator(batch), Array(0), Array(LongType)).next())
+  }
+
+  test("a batch nobody closes is freed by the cleaner") {
+    def drop(): Unit = inRegion(100)
+    drop()
+    eventually {
+      System.gc()
+      assert(regions.isEmpty)
+    }
+  }
+
+  test("batches that were read back are adopted into a region, and committed ones stay") {
+    val original = inRegion(700)
+    val expected = values(original)
+    val copies = (1 to 3).map(_ => javaCopy(original))
+    original.close()
+    val adopted = BatchOwnership.adopt(copies.iterator).toSeq.map(_.asInstanceOf[WarmBatch])
+    assert(adopted.length == 3 && adopted.forall(b => b.placed && b.inRegion(0)))
+    adopted.foreach(b => assert(values(b) == expected))
+    assert(regions.length == 1)
+    adopted.foreach(_.close())
+  }
+}

@@ -1,0 +1,91 @@
+package io.warmset.spark
+
+import java.io.File
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+
+import org.scalatest.funsuite.AnyFunSuite
+
+/** The table of settings: defaults, every kind of bad value, and the generated reference. */
+class WarmsetConfSuite extends AnyFunSuite {
+  private def read(settings: (String, String)*): WarmsetConf = WarmsetConf.read(settings.toMap.get)
+
+  test("every setting has a default") {
+    val conf = read()
+    assert(conf.enabled && !conf.required)
+    assert(conf.memoryBytes.isEmpty && conf.directory.isEmpty && conf.flashBytesMax.isEmpty)
+    assert(conf.rowGroupBytes == (32L << 20) && conf.smallPartitionBytes == (128L << 10))
+    assert(conf.statsIntervalMs == 3000)
+  }
+
+  test("settings are read with their units") {
+    val conf = read("spark.warmset.memory" -> "2g", "spark.warmset.dir" -> "/tmp",
+      "spark.warmset.flashMax" -> "10g", "spark.warmset.hugePages" -> "hugetlb",
+      "spark.warmset.io" -> "threads", "spark.warmset.required" -> "TRUE",
+      "spark.warmset.stats.interval" -> "500ms")
+    assert(conf.memoryBytes.contains(2L << 30) && conf.directory.contains(new File("/tmp")))
+    assert(conf.flashBytesMax.contains(10L << 30) && conf.hugePages == "hugetlb")
+    assert(conf.io == "threads" && conf.required && conf.statsIntervalMs == 500)
+  }
+
+  for ((key, value) <- Seq(
+      "spark.warmset.memory" -> "0", "spark.warmset.memory" -> "-1g",
+      "spark.warmset.memory" -> "lots", "spark.warmset.memory" -> "", "spark.warmset.memory" -> "5x",
+      "spark.warmset.memory" -> "99999999999g",
+      "spark.warmset.flashMax" -> "-5", "spark.warmset.dir" -> "relative/path",
+      "spark.warmset.hugePages" -> "sometimes", "spark.warmset.io" -> "mmap",
+      "spark.warmset.enabled" -> "yes", "spark.warmset.rowGroup" -> "1k",
+      "spark.warmset.rowGroup" -> "4g", "spark.warmset.prefetch.max" -> "-1",
+      "spark.warmset.stats.interval" -> "soon")) {
+    test(s"$key=$value is refused with the key, the value and what is allowed") {
+      val error = intercept[IllegalArgumentException](read(key -> value))
+      assert(error.getMessage.startsWith(s"$key is '$value', but must be "), error.getMessage)
+    }
+  }
+
+  test("misspelt settings are found") {
+    val names = Seq("spark.warmset.memory", "spark.warmset.memroy", "spark.master")
+    assert(WarmsetConf.unknown(names) == Seq("spark.warmset.memroy"))
+  }
+
+  test("docs/reference/spark-keys.md is generated from the table and current") {
+    val file = Iterator.iterate(Path.of("").toAbsolutePath)(_.getParent).takeWhile(_ != null)
+      .map(_.resolve("docs/reference/spark-keys.md")).find(Files.exists(_))
+    assert(file.isDefined, "docs/reference/spark-keys.md is missing")
+    assert(new String(Files.readAllBytes(file.get), UTF_8) == ConfReference.markdown,
+      s"write it anew: run io.warmset.spark.ConfReference with ${file.get} as argument")
+  }
+
+  private val GiB = 1L << 30
+  private val machine = MemoryRule.Machine(64 * GiB, 16, 8 * GiB, 0, None)
+
+  test("the pool is a part of what the heap leaves") {
+    assert(MemoryRule.budgetBytes(machine) == ((64 - 8.5) * 0.6 * GiB).toLong / (2L << 20) * (2L << 20))
+    assert(MemoryRule.budgetBytes(machine.copy(sparkOffHeapBytes = 8 * GiB)) <
+      MemoryRule.budgetBytes(machine))
+  }
+
+  test("executors that share a machine share its memory") {
+    val quarter = MemoryRule.budgetBytes(machine.copy(executorCores = Some(4)))
+    assert(quarter == ((16 - 8.5) * 0.6 * GiB).toLong / (2L << 20) * (2L << 20))
+  }
+
+  test("the pool is small, not negative, where the heap leaves nothing") {
+    assert(MemoryRule.budgetBytes(machine.copy(totalBytes = 8 * GiB)) == (64L << 20))
+  }
+
+  test("a budget beyond the machine is refused by name") {
+    val conf = read("spark.warmset.memory" -> "65g")
+    val error = intercept[IllegalArgumentException](StoreHolder.budgetBytes(conf, machine))
+    assert(error.getMessage.startsWith("spark.warmset.memory is "), error.getMessage)
+  }
+
+  test("the store's configuration is JSON, whatever the directory is called") {
+    val dir = new File("/tmp/a \"quoted\"\\ name\n")
+    val json = StoreHolder.json(read(), dir, 1L << 30, machine)
+    val parsed = new com.fasterxml.jackson.databind.ObjectMapper().readTree(json)
+    assert(parsed.path("dir").asText == dir.getAbsolutePath)
+    assert(parsed.path("budget_bytes").asLong == (1L << 30))
+    assert(parsed.path("flash_bytes_max").isNull)
+  }
+}

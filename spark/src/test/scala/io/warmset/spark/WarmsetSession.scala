@@ -1,0 +1,89 @@
+package io.warmset.spark
+
+import java.io.File
+import java.nio.file.Files
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.spark.sql.{Dataset, SparkSession}
+import org.apache.spark.sql.execution.{ColumnarToRowExec, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper}
+import org.scalatest.{BeforeAndAfterAll, BeforeAndAfterEach, Suite}
+import org.scalatest.concurrent.Eventually
+import org.scalatest.time.{Millis, Seconds, Span}
+
+/**
+ * A local Spark session with the plugin on, for one suite; after each test nothing is cached, no
+ * segment is pinned and no region is left.
+ */
+trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Eventually
+    with AdaptiveSparkPlanHelper { this: Suite =>
+
+  implicit override val patienceConfig: PatienceConfig =
+    PatienceConfig(Span(10, Seconds), Span(20, Millis))
+
+  protected var spark: SparkSession = _
+  protected lazy val directory: File = Files.createTempDirectory("warmset-test").toFile
+
+  protected def master: String = "local[2]"
+
+  protected def settings: Map[String, String] = Map.empty
+
+  protected def newSession(more: Map[String, String] = Map.empty): SparkSession = {
+    SparkSession.getActiveSession.foreach(_.stop())
+    val all = Map(
+      "spark.plugins" -> "io.warmset.spark.WarmsetPlugin",
+      "spark.warmset.memory" -> "256m",
+      "spark.warmset.dir" -> directory.getPath,
+      "spark.warmset.smallPartition" -> "0",
+      "spark.warmset.required" -> "true",
+      "spark.sql.shuffle.partitions" -> "2",
+      "spark.ui.enabled" -> "false") ++ settings ++ more
+    val builder = SparkSession.builder().master(master).appName(suiteName)
+    all.foreach { case (k, v) => builder.config(k, v) }
+    builder.getOrCreate()
+  }
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    spark = newSession()
+  }
+
+  override def afterAll(): Unit = {
+    try {
+      if (spark != null) spark.stop()
+      SparkSession.clearActiveSession()
+      SparkSession.clearDefaultSession()
+    } finally super.afterAll()
+  }
+
+  override def afterEach(): Unit = {
+    if (spark != null && !spark.sparkContext.isStopped) {
+      spark.catalog.clearCache()
+      if (StoreHolder.current.isDefined) assertNothingLeft()
+    }
+    super.afterEach()
+  }
+
+  protected def assertNothingLeft(): Unit = eventually {
+    assert(pins == 0, "segments are pinned that nobody reads")
+    assert(regions.isEmpty, "regions are left that nobody owns")
+  }
+
+  protected def regions: Seq[JsonNode] = {
+    import scala.jdk.CollectionConverters._
+    new ObjectMapper().readTree(StoreHolder.current.get.store.regions()).elements.asScala.toSeq
+  }
+
+  protected def pins: Long = regions.map(_.path("pins").asLong).sum
+
+  protected def segments: Long = regions.map(_.path("segments").asLong).sum
+
+  /** The executed plan's nodes, through adaptive stages. */
+  protected def planNodes(ds: Dataset[_]): Seq[SparkPlan] = {
+    val plan = ds.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.executedPlan
+    collectWithSubqueries(plan) { case node => node }
+  }
+
+  protected def readsAsColumns(ds: Dataset[_]): Boolean =
+    planNodes(ds).exists(_.isInstanceOf[ColumnarToRowExec])
+}

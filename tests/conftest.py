@@ -1,0 +1,44 @@
+"""Fixtures of the end-to-end suites.
+
+`launch` starts a Spark driver in a child process with the plugin on. With `--stock` the same
+tests run without the plugin: what fails there too is Spark's doing, not ours.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from e2e import paths
+from e2e.launch import Launch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --stock."""
+    parser.addoption("--stock", action="store_true", help="run without the plugin, as a baseline")
+
+
+@pytest.fixture(scope="session")
+def launch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    """Starts drivers in child processes."""
+    return Launch(lambda: tmp_path_factory.mktemp("driver"), bool(request.config.getoption("--stock")))
+
+
+@pytest.fixture
+def only_with_plugin(launch: Launch) -> None:
+    """For tests of what stock Spark does not have."""
+    if launch.stock:
+        pytest.skip("--stock: nothing to compare with, stock Spark has no such thing")
+
+
+@pytest.fixture(scope="session", params=paths.SPARK_VERSIONS)
+def spark_version(request: pytest.FixtureRequest) -> str:
+    """Each PySpark that is supported; skipped by name where it is not installed."""
+    version: str = request.param
+    if not paths.interpreter(version).exists():
+        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
+    return version

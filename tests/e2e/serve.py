@@ -1,0 +1,67 @@
+"""The child side: owns one SparkSession and runs scenarios on request.
+
+Requests come as JSON lines on stdin, answers leave as JSON lines on what was stdout when the
+process started; everything else that is printed goes to stderr, the log. Ends when stdin does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from typing import Any, TextIO
+
+
+def _claim_stdout() -> TextIO:
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    return answers
+
+
+def _start(conf: dict[str, str]) -> Any:
+    """A session; none for an empty configuration, where the scenario starts Spark itself."""
+    if not conf:
+        return None
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _answer(spark: Any, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        module, _, function = request["scenario"].rpartition(".")
+        scenario = getattr(importlib.import_module("scenarios." + module), function)
+        return {"result": scenario(spark, **request["arguments"])}
+    except Exception:
+        return {"error": traceback.format_exc()}
+
+
+def main() -> int:
+    answers = _claim_stdout()
+
+    def say(message: dict[str, Any]) -> None:
+        answers.write(json.dumps(message) + "\n")
+
+    try:
+        spark = _start(json.loads(sys.argv[1]))
+    except Exception:
+        say({"error": traceback.format_exc()})
+        return 1
+    say({"application": spark.sparkContext.applicationId if spark else None})
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "stop" in request:
+            break
+        say(_answer(spark, request))
+    if spark:
+        (type(spark).getActiveSession() or spark).stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

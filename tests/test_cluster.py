@@ -1,0 +1,133 @@
+"""A standalone cluster on loopback: a cache over two executors survives the loss of one in mid-scan.
+
+The plugin comes to the executors as users bring it: by spark.jars, or on the class path of every
+node. Afterwards nothing is left in the directories where executors kept data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e import paths
+from e2e.child import ScenarioFailed, SparkChild, StartFailed
+from e2e.cluster import Cluster, await_true, standalone
+from e2e.launch import Launch
+
+VERSION = "4.2"
+ROWS_SUM = sum(range(2_400_000))
+CLUSTER_CONF = {
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.cores.max": "2",
+    "spark.task.maxFailures": "8",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Less than each executor's half of the cache: some of it is on disk when the executor dies.
+    "spark.warmset.memory": "16m",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone(VERSION, tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+def connect(launch: Launch, cluster: Cluster, conf: dict[str, str], **options: Any) -> SparkChild:
+    """A driver whose executors run on the cluster."""
+    settings = CLUSTER_CONF | {"spark.master": cluster.url, "spark.warmset.dir": str(cluster.workdir / "regions")}
+    return launch(VERSION, settings | conf, **options)
+
+
+def fill(child: SparkChild, folder: Path, level: str = "MEMORY_AND_DISK") -> list[Any]:
+    """Fills the cache and returns the digest it must have."""
+    folder.mkdir()
+    expected, filled = child.call("spread.fill", level=level, made=str(folder))
+    assert filled == expected
+    return expected
+
+
+def kill_in_mid_scan(child: SparkChild, cluster: Cluster, folder: Path) -> int:
+    """Starts a slow scan, kills an executor in it with SIGKILL, and returns the scan's answer."""
+    folder.mkdir()
+    child.begin("spread.slow_scan", started=str(folder), pause_s=0.05)
+    await_true(lambda: any(folder.iterdir()), "the scan has begun", 60)
+    victim, *_ = cluster.executors(child.hello["application"])
+    victim.kill()
+    return child.finish()
+
+
+def assert_nothing_left(cluster: Cluster, application: str) -> None:
+    """No executor runs and no file is left where executors kept data."""
+    await_true(lambda: not cluster.executors(application), "executors have ended", 30)
+    await_true(lambda: not cluster.files(), f"no files in {cluster.workdir}: {cluster.files()[:5]}", 30)
+
+
+@pytest.mark.parametrize("way", ["spark.jars", "extraClassPath"])
+def test_losing_an_executor_in_mid_scan(launch: Launch, cluster: Cluster, tmp_path: Path, way: str) -> None:
+    conf: dict[str, str] = {}
+    if way == "extraClassPath" and not launch.stock:
+        jar = str(paths.plugin_jar())
+        conf = {"spark.jars": "", "spark.driver.extraClassPath": jar, "spark.executor.extraClassPath": jar}
+    with connect(launch, cluster, conf) as child:
+        application = child.hello["application"]
+        expected = fill(child, tmp_path / "made")
+        executors = cluster.executors(application)
+        assert len(executors) == 2
+        if not launch.stock:
+            assert all(executor.has_mapped("libwarmset_jni") for executor in executors)
+            assert all(cluster.open_files(executor.pid) for executor in executors), "no executor overflows to disk"
+        assert kill_in_mid_scan(child, cluster, tmp_path / "started") == ROWS_SUM
+        assert child.call("spread.scan") == expected
+        await_true(lambda: len(cluster.executors(application)) == 2, "a new executor has come", 60)
+        assert child.call("spread.scan") == expected
+        child.call("spread.release")
+    assert_nothing_left(cluster, application)
+
+
+def test_a_replica_takes_over(launch: Launch, cluster: Cluster, tmp_path: Path) -> None:
+    """At replication 2 the loss of an executor costs no partition: nothing is computed again."""
+    with connect(launch, cluster, {"spark.warmset.memory": "128m"}) as child:
+        application = child.hello["application"]
+        expected = fill(child, tmp_path / "made", "MEMORY_AND_DISK_2")
+        made = len(list((tmp_path / "made").iterdir()))
+        assert kill_in_mid_scan(child, cluster, tmp_path / "started") == ROWS_SUM
+        assert child.call("spread.scan") == expected
+        assert len(list((tmp_path / "made").iterdir())) == made, "partitions were computed again"
+        child.call("spread.release")
+    assert_nothing_left(cluster, application)
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_executors_without_a_usable_directory_fall_back(launch: Launch, cluster: Cluster, tmp_path: Path) -> None:
+    with connect(launch, cluster, {"spark.warmset.dir": "/nonexistent/warmset"}) as child:
+        application = child.hello["application"]
+        expected = fill(child, tmp_path / "made")
+        assert child.call("spread.scan") == expected
+        logs = [log.read_text() for log in (cluster.workdir / "work" / application).glob("*/stderr")]
+    assert len(logs) == 2
+    for log in logs:
+        warnings = [line for line in log.splitlines() if " WARN " in line and "armset" in line]
+        assert len(warnings) == 1
+        assert "spark.warmset.dir" in warnings[0]
+    assert_nothing_left(cluster, application)
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_required_stops_the_application(launch: Launch, cluster: Cluster, tmp_path: Path) -> None:
+    """Executors that must have a store and cannot: the application ends, and says which setting it is."""
+    conf = {"spark.warmset.dir": "/nonexistent/warmset", "spark.warmset.required": "true"}
+    workdir = launch.new_directory()
+    with (
+        pytest.raises((StartFailed, ScenarioFailed)),
+        connect(launch, cluster, conf, workdir=workdir, start_seconds_max=60) as child,
+    ):
+        child.call("spread.fill", level="MEMORY_ONLY", made=str(tmp_path), seconds_max=60)
+    log = (workdir / "driver.log").read_text()
+    assert "spark.warmset.required" in log
+    assert "spark.warmset.dir: /nonexistent/warmset" in log
+    await_true(lambda: not cluster.state()["activeapps"], "the application has ended", 30)
+    await_true(lambda: not cluster.files(), f"no files in {cluster.workdir}", 30)

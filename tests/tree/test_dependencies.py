@@ -1,0 +1,88 @@
+"""Dependencies run one way, and unsafe code stays where it belongs.
+
+`cli, jni, py → tiering, prefetch, direct, region → placement, platform`; `sim → placement`; benchmarks may use anything
+but the borders. `placement` depends on nothing of ours and forbids unsafe code.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tree import ROOT, text, tracked
+
+GROUND = {"placement", "platform"}
+MIDDLE = {"region", "tiering", "prefetch", "direct"}
+ALLOWED = {
+    "placement": set(),
+    "platform": set(),
+    "sim": {"placement"},
+    **dict.fromkeys(MIDDLE, GROUND),
+    **dict.fromkeys(("cli", "jni", "py"), GROUND | MIDDLE),
+}
+UNSAFE_IN = {"platform", "jni", "py", "direct", "region"}
+# The region store touches raw memory only where it hands addresses out and fills them.
+UNSAFE_FILES_OF_REGION_MAX = 4
+
+
+def packages() -> list[dict]:
+    command = ["cargo", "metadata", "--format-version=1", "--no-deps", "--locked", "--offline"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)["packages"]
+
+
+def crate(package: dict) -> str:
+    return Path(package["manifest_path"]).parent.name
+
+
+def is_ours(package: dict) -> bool:
+    return Path(package["manifest_path"]).parent.parent == ROOT / "crates"
+
+
+def test_dependencies_run_one_way():
+    for package in filter(is_ours, packages()):
+        name = crate(package)
+        assert name in ALLOWED, f"crates/{name} is not in the design: say what it may depend on"
+        ours = {
+            Path(dependency["path"]).name
+            for dependency in package["dependencies"]
+            if dependency.get("path") and dependency["kind"] != "dev"
+        }
+        assert ours <= ALLOWED[name], f"crates/{name} may not depend on {sorted(ours - ALLOWED[name])}"
+
+
+def test_every_crate_takes_the_lints_of_the_workspace():
+    for package in packages():
+        manifest = Path(package["manifest_path"])
+        assert re.search(r"\[lints\]\s+workspace = true", manifest.read_text()), f"{manifest} has no [lints]"
+
+
+def test_placement_forbids_unsafe_code_and_touches_no_system():
+    assert "#![forbid(unsafe_code)]" in text(Path("crates/placement/src/lib.rs"))
+    for path in rust_sources("placement"):
+        if "tests" in path.parts:
+            continue
+        for banned in ("std::fs", "std::io", "std::time", "std::thread", "std::env", "std::net"):
+            assert banned not in text(path), f"{path}: placement is pure, and {banned} is not"
+
+
+def rust_sources(name: str) -> list[Path]:
+    return [path for path in tracked() if path.parts[:2] == ("crates", name) and path.suffix == ".rs"]
+
+
+def has_unsafe(path: Path) -> bool:
+    code = re.sub(r"//[^\n]*", "", text(path))
+    return re.search(r"\bunsafe\b\s*(\{|fn\b|impl\b|extern\b|trait\b)", code) is not None
+
+
+@pytest.mark.parametrize("name", sorted({path.parts[1] for path in tracked() if path.parts[0] == "crates"}))
+def test_unsafe_code_stays_in_its_crates(name: str):
+    with_unsafe = [path for path in rust_sources(name) if "src" in path.parts and has_unsafe(path)]
+    if name not in UNSAFE_IN:
+        assert not with_unsafe, f"unsafe code outside of {sorted(UNSAFE_IN)}: {list(map(str, with_unsafe))}"
+    if name == "region":
+        assert len(with_unsafe) <= UNSAFE_FILES_OF_REGION_MAX, list(map(str, with_unsafe))
