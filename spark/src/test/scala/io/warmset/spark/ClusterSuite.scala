@@ -99,7 +99,9 @@ class ClusterSuite extends AnyFunSuite with Eventually {
   private def regions(spark: SparkSession): Int = {
     val history = StatsHistory.of(spark.sparkContext).get
     val alive = ClusterAccess.executors(spark.sparkContext)
-    alive.flatMap(history.last).map(r => new ObjectMapper().readTree(r.regionsJson).size).sum
+    alive.flatMap(history.last).flatMap { report =>
+      new ObjectMapper().readTree(report.regionsJson).elements.asScala.map(_.path("regions").asInt)
+    }.sum
   }
 
   for ((name, level) <- Seq("MEMORY_AND_DISK" -> StorageLevel.MEMORY_AND_DISK,
