@@ -101,6 +101,8 @@ def play(
             for maker in ("warmset", *names):
                 place = scratch / f"{name}-{number}"
                 spec = engines.MAKERS[maker](memory_bytes, options.cpus, place / maker)
+                if name == "overflow":
+                    spec = engines.with_small_partitions(spec)
                 progress.step(f"{name}: starting and caching: {spec.title}")
                 player = contest.open_player(stack, spec, memory_bytes + OVERHEAD_BYTES, logs, place)
                 contest.load(player, tables, cached=["lineitem"])

@@ -18,6 +18,11 @@ import org.apache.spark.unsafe.types.UTF8String;
 final class BytesEncoder extends ColumnEncoder {
   private enum Source { STRING, BINARY, SPATIAL }
 
+  /** Rows per distinct value from which a dictionary is preferred at about the same size. */
+  private static final int REPEATS_MIN = 64;
+  /** What does not matter next to a batch of that many rows. */
+  private static final int SMALL_BYTES = 64;
+
   private final Source source;
   private final BytesBounds bounds;
 
@@ -152,13 +157,21 @@ final class BytesEncoder extends ColumnEncoder {
     offsets.plan(dictionary.ends(), dictionary.entries());
     codeWidth = Layout.widthOf(Math.max(0, dictionary.entries() - 1));
     long coded = Layout.valueBytes(rows, codeWidth, Short.BYTES) + offsets.bytes() + Layout.align(dictionary.length());
-    if (coded < plain - plain / 16) {
+    if (coded < mostCoded(plain)) {
       dictionary.succeeded();
     } else {
       dictionary.failed();
       useDictionary = false;
       offsets.plan(ends.address(), rows);
     }
+  }
+
+  /**
+   * What a dictionary may take: less than the plain values, or hardly more if few strings come again and again, since
+   * those are handed out without being made anew for each row.
+   */
+  private long mostCoded(long plain) {
+    return dictionary.entries() <= rows / REPEATS_MIN ? plain + plain / 16 + SMALL_BYTES : plain - plain / 16;
   }
 
   private long dataLength() {

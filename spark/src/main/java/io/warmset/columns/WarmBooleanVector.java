@@ -1,5 +1,7 @@
 package io.warmset.columns;
 
+import java.util.function.LongUnaryOperator;
+
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
@@ -20,6 +22,28 @@ public final class WarmBooleanVector extends WarmVector {
     rowMask = bits ? -1 : 0;
     long address = cursor.take(bits ? Layout.align((rows + 7L) >>> 3) : 0);
     data = bits ? address : (Layout.flags(header) & Layout.FLAG_TRUE) != 0 ? Layout.ONES : Layout.ZEROES;
+  }
+
+  @Override
+  public void keepRange(Selection selection, long low, long high) {
+    keepPresent(selection);
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      int value = getBoolean(row) ? 1 : 0;
+      rows[kept] = row;
+      kept += value < low || value > high ? 0 : 1;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    if (rowMask == 0) return;
+    long to = allocate.applyAsLong(Layout.align((selection.count() + 7L) >>> 3));
+    Gather.bits(data, selection, to);
+    data = to;
   }
 
   @Override

@@ -1,5 +1,8 @@
 package io.warmset.columns;
 
+import java.util.function.LongUnaryOperator;
+import java.util.function.Predicate;
+
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.BinaryView;
@@ -11,6 +14,12 @@ import org.apache.spark.unsafe.types.UTF8String;
  * handed out again.
  */
 public final class WarmBytesVector extends WarmVector {
+  /**
+   * Dictionaries up to this size have their strings copied to the heap when first asked for: hashing a string, as
+   * aggregation does in every row, copies it unless it is an array of its own.
+   */
+  private static final int HEAP_ENTRIES_MAX = 1024;
+
   private long codes = Layout.ZEROES;
   private int codeWidth;
   private int codeMask;
@@ -75,7 +84,8 @@ public final class WarmBytesVector extends WarmVector {
   }
 
   private UTF8String makeEntry(int code) {
-    UTF8String entry = stringAt(code);
+    UTF8String inPlace = stringAt(code);
+    UTF8String entry = entriesUsed <= HEAP_ENTRIES_MAX ? UTF8String.fromBytes(inPlace.getBytes()) : inPlace;
     entries[code] = entry;
     return entry;
   }
@@ -104,5 +114,69 @@ public final class WarmBytesVector extends WarmVector {
     if (isNullAt(rowId)) return null;
     UTF8String place = stringAt(dictionary ? code(rowId) : rowId);
     return BinaryView.fromAddress(null, place.getBaseOffset(), place.numBytes());
+  }
+
+  /** In a dictionary that is smaller than the selection, each value is looked at once. */
+  @Override
+  public void keepMatching(Selection selection, Predicate<UTF8String> matches, boolean nullsToo) {
+    if (!nullsToo) keepPresent(selection);
+    boolean[] known = dictionary && entriesUsed <= selection.count() ? matching(matches) : null;
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      rows[kept] = row;
+      kept += isNullAt(row) || (known != null ? known[code(row)] : matches.test(getUTF8String(row))) ? 1 : 0;
+    }
+    selection.truncate(kept);
+  }
+
+  private boolean[] matching(Predicate<UTF8String> matches) {
+    boolean[] known = new boolean[entriesUsed];
+    for (int code = 0; code < known.length; code++) {
+      UTF8String entry = entries[code];
+      known[code] = matches.test(entry != null ? entry : makeEntry(code));
+    }
+    return known;
+  }
+
+  @Override
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    if (dictionary) {
+      if (codeWidth == 0) return;
+      long to = allocate.applyAsLong(Gather.bytes(selection.count(), codeWidth));
+      Gather.shorts(codes, codeWidth, selection, to);
+      codes = to;
+    } else {
+      compactBytes(selection, allocate);
+    }
+  }
+
+  /** Values one behind the other again, with their offsets as they are. */
+  private void compactBytes(Selection selection, LongUnaryOperator allocate) {
+    int count = selection.count();
+    long ends = allocate.applyAsLong(8L * (count + 1));
+    Platform.putLong(null, ends, 0);
+    long length = 0;
+    for (int i = 0; i < count; i++) {
+      int row = selection.row(i);
+      length += startOf(row + 1) - startOf(row);
+      Platform.putLong(null, ends + 8L * (i + 1), length);
+    }
+    long to = allocate.applyAsLong(Layout.align(Math.max(length, 1)));
+    for (int i = 0; i < count; i++) {
+      long start = startOf(selection.row(i));
+      Platform.copyMemory(null, start, null, to + Platform.getLong(null, ends + 8L * i),
+          startOf(selection.row(i) + 1) - start);
+    }
+    offsets = ends;
+    offsetWidth = Long.BYTES;
+    offsetMask = -1;
+    slope = 0;
+    bytes = to;
+  }
+
+  private long startOf(int index) {
+    return start(index * slope, offsets + (long) index * offsetWidth);
   }
 }

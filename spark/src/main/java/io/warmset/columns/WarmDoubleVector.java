@@ -1,6 +1,7 @@
 package io.warmset.columns;
 
 import java.util.Arrays;
+import java.util.function.LongUnaryOperator;
 
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
@@ -60,6 +61,28 @@ public final class WarmDoubleVector extends WarmVector {
   private double decode(long stored) {
     if (!scaled) return Platform.getDouble(null, entries + (stored << 3));
     return (Double.longBitsToDouble(DoubleForm.WHOLE_BITS | stored) - bias) / divisor;
+  }
+
+  @Override
+  public void keepRange(Selection selection, double low, double high) {
+    keepPresent(selection);
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      double value = getDouble(row);
+      rows[kept] = row;
+      kept += value < low || value > high ? 0 : 1;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    if (stride == 0) return;
+    long to = allocate.applyAsLong(Gather.bytes(selection.count(), stride));
+    Gather.longs(data, stride, selection, to);
+    data = to;
   }
 
   @Override

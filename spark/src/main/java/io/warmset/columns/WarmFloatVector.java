@@ -1,5 +1,7 @@
 package io.warmset.columns;
 
+import java.util.function.LongUnaryOperator;
+
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
@@ -22,6 +24,28 @@ public final class WarmFloatVector extends WarmVector {
   @Override
   public float getFloat(int rowId) {
     return Platform.getFloat(null, data + (long) rowId * stride);
+  }
+
+  @Override
+  public void keepRange(Selection selection, double low, double high) {
+    keepPresent(selection);
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      float value = getFloat(row);
+      rows[kept] = row;
+      kept += value < low || value > high ? 0 : 1;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    if (stride == 0) return;
+    long to = allocate.applyAsLong(Gather.bytes(selection.count(), stride));
+    Gather.ints(data, stride, selection, to);
+    data = to;
   }
 
   @Override

@@ -1,5 +1,8 @@
 package io.warmset.columns;
 
+import java.util.Arrays;
+import java.util.function.LongUnaryOperator;
+
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
@@ -39,6 +42,46 @@ public final class WarmIntVector extends WarmVector {
   @Override
   public byte getByte(int rowId) {
     return (byte) getInt(rowId);
+  }
+
+  @Override
+  public void keepRange(Selection selection, long low, long high) {
+    keepPresent(selection);
+    int first = (int) Math.max(low, Integer.MIN_VALUE);
+    int last = (int) Math.min(high, Integer.MAX_VALUE);
+    if (low > Integer.MAX_VALUE || high < Integer.MIN_VALUE || first > last) {
+      selection.truncate(0);
+      return;
+    }
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      rows[kept] = row;
+      kept += Integer.compareUnsigned(getInt(row) - first, last - first) <= 0 ? 1 : 0;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
+  public void keepAnyOf(Selection selection, long[] ascending) {
+    keepPresent(selection);
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      rows[kept] = row;
+      kept += Arrays.binarySearch(ascending, getInt(row)) >= 0 ? 1 : 0;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    if (width == 0) return;
+    long to = allocate.applyAsLong(Gather.bytes(selection.count(), width));
+    Gather.ints(data, width, selection, to);
+    data = to;
   }
 
   @Override

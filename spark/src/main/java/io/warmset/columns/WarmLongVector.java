@@ -1,5 +1,8 @@
 package io.warmset.columns;
 
+import java.util.Arrays;
+import java.util.function.LongUnaryOperator;
+
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.Platform;
@@ -36,6 +39,44 @@ public final class WarmLongVector extends WarmVector {
   public Decimal getDecimal(int rowId, int precision, int scale) {
     if (isNullAt(rowId)) return null;
     return Decimal.createUnsafe(getLong(rowId), precision, scale);
+  }
+
+  @Override
+  public void keepRange(Selection selection, long low, long high) {
+    keepPresent(selection);
+    if (low > high) {
+      selection.truncate(0);
+      return;
+    }
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      rows[kept] = row;
+      kept += Long.compareUnsigned(getLong(row) - low, high - low) <= 0 ? 1 : 0;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
+  public void keepAnyOf(Selection selection, long[] ascending) {
+    keepPresent(selection);
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      rows[kept] = row;
+      kept += Arrays.binarySearch(ascending, getLong(row)) >= 0 ? 1 : 0;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    if (width == 0) return;
+    long to = allocate.applyAsLong(Gather.bytes(selection.count(), width));
+    Gather.longs(data, width, selection, to);
+    data = to;
   }
 
   @Override

@@ -1,5 +1,7 @@
 package io.warmset.columns;
 
+import java.util.function.LongUnaryOperator;
+
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -28,5 +30,10 @@ public final class WarmNullVector extends WarmVector {
   @Override
   public byte[] getBinary(int rowId) {
     return null;
+  }
+
+  @Override
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    // No values.
   }
 }

@@ -1,5 +1,8 @@
 package io.warmset.columns;
 
+import java.util.function.LongUnaryOperator;
+import java.util.function.Predicate;
+
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -89,6 +92,68 @@ public abstract class WarmVector extends ColumnVector {
     validityMask = bytes == 0 ? 0 : -1;
     validity = cursor.take(bytes);
     return header;
+  }
+
+  /** Whether {@link #compact} works for columns of this type: all that are not nested. */
+  public static boolean canCompact(DataType type) {
+    int kind = ColumnTypes.kindOf(ColumnTypes.sqlType(type));
+    return kind != Layout.STRUCT && kind != Layout.ARRAY && kind != Layout.MAP;
+  }
+
+  /**
+   * Shows the selected rows only, as rows 0 to count - 1, until the next bind. The values stay encoded and are copied
+   * to memory that `allocate` gives for a number of bytes, at a multiple of 8; it must last as long as the binding.
+   */
+  public final void compact(Selection selection, LongUnaryOperator allocate) {
+    if (nulls != 0 && validityMask != 0) {
+      long to = allocate.applyAsLong(Layout.align((selection.count() + 7L) >>> 3));
+      nulls = selection.count() - Gather.bits(validity, selection, to);
+      validity = to;
+    } else if (nulls != 0) {
+      nulls = selection.count();
+    }
+    compactValues(selection, allocate);
+  }
+
+  /** Makes the values, not the validity, those of the selected rows. */
+  void compactValues(Selection selection, LongUnaryOperator allocate) {
+    throw notOfThisType("rows by selection");
+  }
+
+  /** Takes out the rows that are null. */
+  public final void keepPresent(Selection selection) {
+    if (nulls == 0) return;
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      rows[kept] = row;
+      kept += isNullAt(row) ? 0 : 1;
+    }
+    selection.truncate(kept);
+  }
+
+  /**
+   * Takes out rows whose value is null or outside `low` to `high`, both included: the value itself, days,
+   * microseconds, months, the unscaled number of a decimal, 0 and 1 of a boolean.
+   */
+  public void keepRange(Selection selection, long low, long high) {
+    throw notOfThisType("range of whole numbers");
+  }
+
+  /** Takes out rows whose value is null or none of these, which ascend. Values as for {@link #keepRange}. */
+  public void keepAnyOf(Selection selection, long[] ascending) {
+    throw notOfThisType("set of whole numbers");
+  }
+
+  /** Takes out rows whose value is null or outside `low` to `high`, both included. Not-a-number is kept. */
+  public void keepRange(Selection selection, double low, double high) {
+    throw notOfThisType("range of floating-point numbers");
+  }
+
+  /** Takes out rows whose value does not match, and those that are null unless `nullsToo`. */
+  public void keepMatching(Selection selection, Predicate<UTF8String> matches, boolean nullsToo) {
+    throw notOfThisType("match of strings");
   }
 
   @Override

@@ -40,6 +40,7 @@ private[spark] final class ColumnarReader(
   private var windowBytes = 0L
   private var previous: Planned = _
   private var current: Planned = _
+  private var selector: RowSelector = _
   private var closed = false
 
   override def hasNext: Boolean = synchronized {
@@ -94,22 +95,32 @@ private[spark] final class ColumnarReader(
 
   /** Takes one more batch from upstream and starts its segments. */
   private def plan(): Unit = batches.next() match {
-    case batch: WarmBatch =>
-      val before = pins.bytesStarted
-      val planned = new Planned(batch, columns.map { c =>
-        if (batch.inRegion(c)) {
-          reading(batch) {
-            pins.start(batch.region, batch.segments(c), batch.offsets(c) + batch.meta.bytes(c))
-          }
-        } else {
-          null
-        }
-      })
-      planned.bytesStarted = pins.bytesStarted - before
-      aheadBytes += planned.bytesStarted
-      ahead += planned
+    case SelectedBatch(batch, filter) => start(batch, rowSelector(filter))
+    case batch: WarmBatch => start(batch, null)
     case other =>
       throw new IllegalStateException(s"not a Warmset batch: ${other.getClass.getName}")
+  }
+
+  /** One for all batches: a scan has one filter. */
+  private def rowSelector(filter: RowFilter): RowSelector = {
+    if (selector == null) selector = new RowSelector(filter, columns, vectors)
+    selector
+  }
+
+  private def start(batch: WarmBatch, selector: RowSelector): Unit = {
+    val before = pins.bytesStarted
+    val planned = new Planned(batch, selector, columns.map { c =>
+      if (batch.inRegion(c)) {
+        reading(batch) {
+          pins.start(batch.region, batch.segments(c), batch.offsets(c) + batch.meta.bytes(c))
+        }
+      } else {
+        null
+      }
+    })
+    planned.bytesStarted = pins.bytesStarted - before
+    aheadBytes += planned.bytesStarted
+    ahead += planned
   }
 
   private def show(planned: Planned): Unit = {
@@ -125,7 +136,9 @@ private[spark] final class ColumnarReader(
       vectors(i).bind(batch.meta, c, address)
       i += 1
     }
-    shown.setNumRows(batch.numRows)
+    shown.setNumRows(
+      if (planned.selector == null) batch.numRows
+      else planned.selector.show(batch.numRows, bytes => planned.allocate(bytes)))
   }
 
   private def pinned(batch: WarmBatch, pin: Pin): Long =
@@ -167,14 +180,22 @@ private[spark] object ColumnarReader {
   }
 
   /** A batch with its segments' pins, one per selected column; null for a column on the heap. */
-  private final class Planned(val batch: WarmBatch, val pins: Array[Pin]) {
+  private final class Planned(
+      val batch: WarmBatch,
+      val selector: RowSelector,
+      val pins: Array[Pin]) {
     val hasPins: Boolean = pins.exists(_ != null)
     var bytesStarted = 0L
     private var copies: TransientMemory = _
 
-    def copyIn(bytes: Array[Byte]): Long = {
+    /** Space that lasts as long as the pins. */
+    def allocate(bytes: Long): Long = {
       if (copies == null) copies = new TransientMemory
-      val address = copies.allocate(math.max(1, bytes.length))
+      copies.allocate(math.max(1L, bytes))
+    }
+
+    def copyIn(bytes: Array[Byte]): Long = {
+      val address = allocate(bytes.length)
       Platform.copyMemory(bytes, Platform.BYTE_ARRAY_OFFSET, null, address, bytes.length)
       address
     }
@@ -241,16 +262,15 @@ private[spark] object ColumnarReader {
       regions.clear()
     }
 
-    private def retain(region: Region): Unit =
+    private def retain(region: Region): Unit = {
       if ((region ne lastRegion) && !regions.contains(region)) {
         if (!region.retain()) {
           throw new IOException("a cached block was removed before its batches were read")
         }
         regions.add(region)
-        lastRegion = region
-      } else {
-        lastRegion = region
       }
+      lastRegion = region
+    }
   }
 
   private val NoRoom = 2

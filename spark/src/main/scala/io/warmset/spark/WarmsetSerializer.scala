@@ -107,7 +107,14 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
       predicates: Seq[Expression],
       cached: Seq[Attribute]): (Int, Iterator[CachedBatch]) => Iterator[CachedBatch] =
     if (ours(cached)) {
-      super.buildFilter(predicates.filter(BatchStatistics.canPrune), cached)
+      val prune = super.buildFilter(predicates.filter(BatchStatistics.canPrune), cached)
+      RowFilter.of(predicates, cached) match {
+        case Some(filter) => (index, batches) => prune(index, batches).map {
+          case batch: WarmBatch => SelectedBatch(batch, filter)
+          case other => other
+        }
+        case None => prune
+      }
     } else {
       stock.buildFilter(predicates, cached)
     }
