@@ -19,8 +19,8 @@ MIB = 1 << 20
 # Of a budget, what Warmset leaves to the Java heap: enough for Spark itself and the queries' hash tables.
 HEAP_SHARE = 0.45
 HEAP_BYTES_MIN = 640 * MIB
-# The Arrow serialiser keeps its batches on the heap and reads them into direct memory; with all of the budget as heap it
-# is killed at the group's limit.
+# The Arrow serialiser keeps its batches on the heap and reads them into direct memory: with all of the budget as heap
+# it is killed at the group's limit.
 ARROW_HEAP_SHARE = 0.75
 
 
