@@ -1,5 +1,6 @@
 package io.warmset.columns;
 
+import java.util.Arrays;
 import java.util.function.LongUnaryOperator;
 
 import org.apache.spark.sql.types.DataType;
@@ -36,6 +37,19 @@ public final class WarmBooleanVector extends WarmVector {
       kept += value < low || value > high ? 0 : 1;
     }
     selection.truncate(kept);
+  }
+
+  @Override
+  public void keepAnyOf(Selection selection, long[] ascending) {
+    boolean zero = Arrays.binarySearch(ascending, 0) >= 0;
+    boolean one = Arrays.binarySearch(ascending, 1) >= 0;
+    if (zero && one) {
+      keepPresent(selection);
+    } else if (zero || one) {
+      keepRange(selection, one ? 1 : 0, one ? 1 : 0);
+    } else {
+      selection.truncate(0);
+    }
   }
 
   @Override

@@ -1,6 +1,6 @@
 package io.warmset.spark
 
-import scala.util.control.NonFatal
+import scala.util.Try
 
 import io.warmset.columns.{Selection, WarmVector}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -90,17 +90,11 @@ private[spark] object RowFilter {
       case text if harmless(text) && text.references.size == 1 =>
         val a = text.references.head
         val bound = text.transform { case _: Attribute => BoundReference(0, a.dataType, nullable = true) }
-        for (c <- at(a); nulls <- passesNull(bound)) yield Text(c, bound, nulls)
+        val nullsToo = bound.eval(InternalRow(null)) == true
+        at(a).map(Text(_, bound, nullsToo))
       case _ => None
     }
   }
-
-  /** Whether a null passes; none if the predicate itself is at fault, as a pattern that ends in its escape. */
-  private def passesNull(bound: Expression): Option[Boolean] =
-    try {
-      bound.eval(InternalRow(UTF8String.EMPTY_UTF8))
-      Some(bound.eval(InternalRow(null)) == true)
-    } catch { case NonFatal(_) => None }
 
   /** One range per column where there were several, and no look at nulls where a range looks anyway. */
   private def narrowed(steps: Seq[Step]): Seq[Step] = {
@@ -203,11 +197,16 @@ private[spark] object RowFilter {
     case IsNotNull(child) => isText(child)
     case comparison: BinaryComparison => isText(comparison.left) && isText(comparison.right)
     case part: StringPredicate => isText(part.left) && isText(part.right)
-    case Like(value, pattern: Literal, _) => isText(value) && isText(pattern)
+    case Like(value, pattern: Literal, escape) =>
+      isText(value) && isText(pattern) && wellFormed(pattern, escape)
     case In(value, list) => isText(value) && list.forall(isText)
     case InSet(value, _) => isText(value)
     case _ => false
   }
+
+  /** Spark refuses a pattern such as one that ends in its escape only when it meets a string. */
+  private def wellFormed(pattern: Literal, escape: Char): Boolean =
+    Try(Like(Literal(""), pattern, escape).eval()).isSuccess
 
   private def isText(e: Expression): Boolean = (e match {
     case _: Attribute | _: Literal => true
