@@ -38,7 +38,9 @@ final class BytesEncoder extends ColumnEncoder {
   BytesEncoder(DataType sql) {
     boolean string = sql instanceof StringType || sql instanceof CharType || sql instanceof VarcharType;
     source = string ? Source.STRING : sql instanceof BinaryType ? Source.BINARY : Source.SPATIAL;
-    bounds = string ? new BytesBounds(sql instanceof StringType ? ((StringType) sql).collationId() : 0) : null;
+    // Bounds in the order of another collation would prune nothing: see BatchStatistics.
+    boolean binaryOrder = string && (!(sql instanceof StringType) || ((StringType) sql).collationId() == 0);
+    bounds = binaryOrder ? new BytesBounds() : null;
   }
 
   long bytesAddress() {

@@ -1,8 +1,9 @@
 package io.warmset.spark
 
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, StartsWith}
 import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Which of a batch's lower and upper bounds may be trusted to prune it.
@@ -13,7 +14,13 @@ import org.apache.spark.sql.types._
  */
 private[spark] object BatchStatistics {
   def canPrune(predicate: Expression): Boolean =
-    predicate.references.forall(a => bounded(a.dataType))
+    predicate.references.forall(a => bounded(a.dataType)) && !predicate.exists(startsInMidCharacter)
+
+  /** Spark cuts bounds to as many characters as the start has, which says nothing if one is cut. */
+  private def startsInMidCharacter(e: Expression): Boolean = e match {
+    case StartsWith(_, Literal(start: UTF8String, _)) => !start.isValid
+    case _ => false
+  }
 
   private def bounded(dataType: DataType): Boolean = dataType match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType |
