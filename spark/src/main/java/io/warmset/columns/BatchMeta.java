@@ -86,8 +86,17 @@ public final class BatchMeta implements Externalizable {
     for (int c = 0; c < types.length; c++) new MetaValidator(this, c).check(types[c]);
   }
 
+  /** As {@link #validate(DataType[])}, for one column only. */
+  public void validate(int column, DataType type) throws IOException {
+    checkShape();
+    if (column >= numColumns()) {
+      throw new IOException("damaged batch description: " + numColumns() + " columns, expected one more than " + column);
+    }
+    new MetaValidator(this, column).check(type);
+  }
+
   /**
-   * Walks the offsets and codes of one column whose bytes lie at `address`, after {@link #validate} has passed: no
+   * Walks the offsets and codes of one column whose bytes lie at `address`, after `validate` has passed: no
    * vector bound to them can then read outside `[address, address + availableBytes)`.
    *
    * @throws IOException when the bytes are too few or an offset or code points outside

@@ -58,7 +58,7 @@ private[spark] object BatchesIntoRegion {
   def replace(values: Iterator[Any], holder: StoreHolder.Running): Iterator[Any] = {
     val source = values.map {
       case b: WarmBatch =>
-        new EncodedBatch(b.meta, b.stats, addresses = null, heap = b.heap)
+        new EncodedBatch(b.meta, b.stats, addresses = null, heap = b.heap, foreign = true)
       case other =>
         throw new IllegalStateException(s"a block of cached batches holds a ${other.getClass}")
     }

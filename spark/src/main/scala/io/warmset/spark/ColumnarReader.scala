@@ -12,6 +12,7 @@ import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.warmset.SparkInternals
 
 /**
  * Cached batches of one partition as column vectors over the regions' own bytes.
@@ -108,6 +109,10 @@ private[spark] final class ColumnarReader(
   }
 
   private def start(batch: WarmBatch, selector: RowSelector): Unit = {
+    columns.find(!batch.has(_)).foreach { c =>
+      throw BatchOwnership.lost(batch, new IOException(
+        s"damaged batch description: no column $c of ${batch.meta.numColumns}"))
+    }
     val before = pins.bytesStarted
     val planned = new Planned(batch, selector, columns.map { c =>
       if (batch.inRegion(c)) {
@@ -133,6 +138,7 @@ private[spark] final class ColumnarReader(
       } else {
         planned.copyIn(batch.heap(c))
       }
+      reading(batch)(batch.check(c, types(i), address))
       vectors(i).bind(batch.meta, c, address)
       i += 1
     }
@@ -174,8 +180,7 @@ private[spark] object ColumnarReader {
   /** The setting, or this task's part of half the memory. */
   private def prefetchBytesMax: Long = StoreHolder.current match {
     case Some(holder) =>
-      val tasks = math.max(1, Runtime.getRuntime.availableProcessors)
-      math.min(holder.conf.prefetchBytesMax, holder.budgetBytes / 2 / tasks)
+      math.min(holder.conf.prefetchBytesMax, holder.budgetBytes / 2 / SparkInternals.taskSlots)
     case None => 0L
   }
 

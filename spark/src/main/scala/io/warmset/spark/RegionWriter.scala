@@ -14,13 +14,14 @@ import org.apache.spark.unsafe.Platform
  * Encoded columns of one batch on their way into a region.
  *
  * Invariant: column `c` is `meta.bytes(c)` bytes, at `addresses(c)` in native memory, or in `heap(c)`
- * where `addresses` is null.
+ * where `addresses` is null. `foreign` says that this process did not encode them.
  */
 private[spark] final class EncodedBatch(
     val meta: BatchMeta,
     val stats: InternalRow,
     val addresses: Array[Long],
-    val heap: Array[Array[Byte]]) {
+    val heap: Array[Array[Byte]],
+    val foreign: Boolean = false) {
 
   val bytes: Long = meta.bytes()
   def columns: Int = meta.numColumns
@@ -42,7 +43,7 @@ private[spark] final class EncodedBatch(
     }
 
   def onHeap: WarmBatch =
-    WarmBatch.onHeap(meta, stats, Array.tabulate(columns)(toHeap))
+    WarmBatch.onHeap(meta, stats, Array.tabulate(columns)(toHeap), foreign)
 }
 
 /**
@@ -98,14 +99,14 @@ private[spark] final class RegionWriter(holder: StoreHolder.Running)
       } else {
         null
       }
-      WarmBatch.inRegion(e.meta, e.stats, region, segments(b), offsets(b), heap)
+      WarmBatch.inRegion(e.meta, e.stats, region, segments(b), offsets(b), heap, e.foreign)
     }
 
     private def place(b: Int, c: Int, mean: Long, remaining: Int): Unit = {
       val bytes = group(b).meta.bytes(c)
       if (open < 0 || used + bytes > capacity) {
         seal()
-        reserve(segmentBytes(bytes, mean, remaining))
+        if (!failed) reserve(segmentBytes(bytes, mean, remaining))
       }
       if (!failed) {
         group(b).copyTo(c, address(0) + used)

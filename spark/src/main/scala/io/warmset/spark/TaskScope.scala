@@ -78,7 +78,11 @@ private[spark] object BatchOwnership extends OwnedValues {
       remover.setDaemon(true)
       remover.start()
     }
-    new IOException(s"cached data of block ${block.getOrElse("(not stored)")} cannot be read: " +
-      s"${cause.getMessage}; Spark will compute it again", cause)
+    val (what, next) = block match {
+      case Some(id) =>
+        (s"block $id", "the block is dropped, and the next task that needs it computes it again")
+      case None => ("a block on disk", "unpersist the DataFrame and cache it again")
+    }
+    new IOException(s"cached data of $what cannot be read: ${cause.getMessage}; $next", cause)
   }
 }

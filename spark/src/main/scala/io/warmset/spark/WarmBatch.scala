@@ -1,9 +1,12 @@
 package io.warmset.spark
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInput, DataInputStream}
-import java.io.{DataOutput, DataOutputStream, Externalizable, IOException, ObjectInput}
-import java.io.{ObjectInputStream, ObjectOutput, ObjectOutputStream}
+import java.io.{DataOutput, DataOutputStream, EOFException, Externalizable, IOException}
+import java.io.{ObjectInput, ObjectInputStream, ObjectOutput, ObjectOutputStream}
+import java.io.ObjectInputFilter.Status
 import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.util.control.NonFatal
 
 import com.esotericsoftware.kryo.{Kryo, KryoSerializable}
 import com.esotericsoftware.kryo.io.{Input => KryoInput, Output => KryoOutput}
@@ -12,8 +15,10 @@ import io.warmset.columns.BatchMeta
 import io.warmset.region.Region
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.columnar.warmset.SizedCachedBatch
+import org.apache.spark.sql.types.DataType
 import org.apache.spark.storage.BlockId
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * One batch of cached rows: a small handle on columns that lie in a region, or, where there was no
@@ -22,8 +27,8 @@ import org.apache.spark.unsafe.Platform
  * Invariant: column `c` lies at `offsets(c)` of segment `segments(c)` of `region`, or is `heap(c)`
  * when `segments(c)` is -1. The batch holds one reference on its region until `close`, which is
  * O(1), idempotent and never throws. Serialised, it is its bytes, never an address, and what is
- * read back is on the heap; serialising frees nothing. It does not pin or decode: see
- * ColumnarReader.
+ * read back is on the heap; serialising frees nothing. Bytes that this process did not encode are
+ * checked before a vector is bound to them. It does not pin or decode: see ColumnarReader.
  */
 final class WarmBatch private (
     private var columnMeta: BatchMeta,
@@ -32,16 +37,20 @@ final class WarmBatch private (
     private[spark] val segments: Array[Int],
     private[spark] val offsets: Array[Int],
     private[spark] var heap: Array[Array[Byte]],
-    private[spark] val placed: Boolean)
+    private[spark] val placed: Boolean,
+    foreign: Boolean)
   extends SizedCachedBatch with AutoCloseable with Externalizable with KryoSerializable {
 
   private val closed = new AtomicBoolean
+
+  /** The columns whose bytes have been found whole; null where this process encoded them. */
+  private val checked = if (foreign) new java.util.BitSet else null
 
   /** The block of Spark's memory store that owns this batch, if one does. */
   @volatile private[spark] var committedTo: Option[BlockId] = None
 
   /** For deserialisation only. */
-  def this() = this(null, null, null, null, null, null, placed = false)
+  def this() = this(null, null, null, null, null, null, placed = false, foreign = true)
 
   override def numRows: Int = columnMeta.numRows
   override lazy val stats: InternalRow = rowStats
@@ -51,12 +60,35 @@ final class WarmBatch private (
 
   private[spark] def inRegion(column: Int): Boolean = segments != null && segments(column) >= 0
 
+  /** Whether the batch has that column at all: where it came from outside, it may not. */
+  private[spark] def has(column: Int): Boolean = column < meta.numColumns
+
+  /**
+   * Checks a column that came from outside, once; its bytes lie at `address`.
+   *
+   * @throws IOException if a vector bound to them could read outside
+   */
+  private[spark] def check(column: Int, dataType: DataType, address: Long): Unit =
+    if (checked != null) checked.synchronized {
+      if (!checked.get(column)) {
+        meta.validate(column, dataType)
+        meta.validateColumn(column, dataType, address, meta.bytes(column))
+        checked.set(column)
+      }
+    }
+
   /** Heap bytes only: what lies in the pool or on disk is not Spark's memory to charge. */
   override def estimatedSize: Long = {
     val handle = WarmBatch.HandleBytes + meta.heapBytes +
-      WarmBatch.HandleBytesPerColumn * meta.numColumns
+      WarmBatch.HandleBytesPerColumn * meta.numColumns + boundBytes
     if (heap == null) handle else handle + heap.iterator.filter(_ != null).map(_.length + 16L).sum
   }
+
+  /** What bounds that are strings have beyond the few bytes of any bound. */
+  private def boundBytes: Long = (0 until meta.numColumns).iterator
+    .flatMap(c => Iterator(5 * c, 5 * c + 1)).map(rowStats.get(_, null)).collect {
+      case text: UTF8String => text.numBytes.toLong
+    }.sum
 
   override def close(): Unit =
     if (region != null && closed.compareAndSet(false, true)) {
@@ -109,17 +141,17 @@ final class WarmBatch private (
     }
   }
 
-  private def read(in: DataInput): Unit = {
-    val header = new Array[Byte](in.readInt())
-    in.readFully(header)
-    val (meta, stats) = WarmBatch.readHeader(header)
+  private def read(in: DataInput): Unit =
+    try readWhole(in)
+    catch {
+      case cause: EOFException => throw new IOException("damaged cached batch: cut short", cause)
+    }
+
+  private def readWhole(in: DataInput): Unit = {
+    val (meta, stats) = WarmBatch.readHeader(WarmBatch.readBytes(in, in.readInt()))
     columnMeta = meta
     rowStats = stats
-    heap = Array.tabulate(meta.numColumns) { c =>
-      val bytes = new Array[Byte](Math.toIntExact(meta.bytes(c)))
-      in.readFully(bytes)
-      bytes
-    }
+    heap = Array.tabulate(meta.numColumns)(c => WarmBatch.readBytes(in, meta.bytes(c)))
   }
 }
 
@@ -129,24 +161,34 @@ object WarmBatch {
   private val HandleBytes = 256L
   private val HandleBytesPerColumn = 240L
 
-  /** A batch with some or all of its columns in `region`; takes a reference on it. */
+  /** The longest array of the Java heap. */
+  private val BytesMax = Int.MaxValue - 8L
+  private val ReadStep = 16L << 20
+
+  /**
+   * A batch with some or all of its columns in `region`; takes a reference on it.
+   *
+   * @param foreign whether the columns came from outside this process
+   */
   def inRegion(
       meta: BatchMeta,
       stats: InternalRow,
       region: Region,
       segments: Array[Int],
       offsets: Array[Int],
-      heap: Array[Array[Byte]]): WarmBatch = {
+      heap: Array[Array[Byte]],
+      foreign: Boolean): WarmBatch = {
     require(region.retain(), "the region of a batch must not have been released")
-    new WarmBatch(meta, stats, region, segments, offsets, heap, placed = true)
+    new WarmBatch(meta, stats, region, segments, offsets, heap, placed = true, foreign)
   }
 
   /** A batch that carries its bytes. */
   def onHeap(
       meta: BatchMeta,
       stats: InternalRow,
-      heap: Array[Array[Byte]]): WarmBatch =
-    new WarmBatch(meta, stats, null, null, null, heap, placed = true)
+      heap: Array[Array[Byte]],
+      foreign: Boolean): WarmBatch =
+    new WarmBatch(meta, stats, null, null, null, heap, placed = true, foreign)
 
   private def headerBytes(batch: WarmBatch): Array[Byte] = {
     val bytes = new ByteArrayOutputStream(1024)
@@ -157,8 +199,33 @@ object WarmBatch {
     bytes.toByteArray
   }
 
-  private def readHeader(bytes: Array[Byte]): (BatchMeta, InternalRow) = {
-    val in = new ObjectInputStream(new ByteArrayInputStream(bytes))
-    (in.readObject().asInstanceOf[BatchMeta], in.readObject().asInstanceOf[InternalRow])
+  private def readHeader(bytes: Array[Byte]): (BatchMeta, InternalRow) =
+    try {
+      val in = new ObjectInputStream(new ByteArrayInputStream(bytes))
+      in.setObjectInputFilter(info =>
+        if (info.arrayLength > bytes.length) Status.REJECTED else Status.UNDECIDED)
+      val meta = in.readObject().asInstanceOf[BatchMeta]
+      val stats = in.readObject().asInstanceOf[InternalRow]
+      require(stats.numFields == 5 * meta.numColumns, "statistics for another number of columns")
+      (meta, stats)
+    } catch {
+      // Java's deserialiser throws whatever a damaged stream makes it trip over.
+      case NonFatal(cause) => throw new IOException("damaged header of a cached batch: " +
+        cause.getMessage, cause)
+    }
+
+  /** Grows as the bytes arrive, so that a damaged length allocates nothing of its size. */
+  private def readBytes(in: DataInput, length: Long): Array[Byte] = {
+    if (length < 0 || length > BytesMax) {
+      throw new IOException(s"damaged cached batch: a piece of $length bytes")
+    }
+    var bytes = new Array[Byte](math.min(length, ReadStep).toInt)
+    in.readFully(bytes)
+    while (bytes.length < length) {
+      val done = bytes.length
+      bytes = java.util.Arrays.copyOf(bytes, math.min(length, done * 2L).toInt)
+      in.readFully(bytes, done, bytes.length - done)
+    }
+    bytes
   }
 }

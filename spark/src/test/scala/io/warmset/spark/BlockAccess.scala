@@ -20,5 +20,10 @@ object BlockAccess {
 
   def rddBlocks(env: SparkEnv): Seq[BlockId] = TestBlocks.rddBlocks(env)
 
+  def inMemory(block: BlockId): Boolean = TestBlocks.inMemory(SparkEnv.get, block)
+
+  /** Where the block lies on disk, if it does. */
+  def file(env: SparkEnv, block: BlockId): java.io.File = TestBlocks.file(env, block)
+
   def evict(env: SparkEnv, block: BlockId): Unit = TestBlocks.evict(env, block)
 }

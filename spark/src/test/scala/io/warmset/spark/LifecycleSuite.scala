@@ -162,6 +162,28 @@ class LifecycleSuite extends AnyFunSuite with WarmsetSession {
     df.unpersist(blocking = true)
   }
 
+  test("a spilled block that was damaged on disk is refused, dropped and computed again") {
+    val df = spark.range(0, 20000, 1, 1).selectExpr("id", "concat('cat ', id % 4) s")
+      .persist(StorageLevel.MEMORY_AND_DISK)
+    df.count()
+    val env = org.apache.spark.SparkEnv.get
+    val block = BlockAccess.onlyRddBlock(env)
+    BlockAccess.evict(env, block)
+    val path = BlockAccess.file(env, block).toPath
+    val bytes = java.nio.file.Files.readAllBytes(path)
+    // The codes of the strings' dictionary.
+    val at = bytes.indexOfSlice(Seq[Byte](0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3))
+    assert(at > 0)
+    bytes(at) = 77
+    java.nio.file.Files.write(path, bytes)
+    val error = intercept[SparkException](df.filter("s = 'cat 1'").count())
+    assert(error.getMessage.contains("code 77 of 4") && error.getMessage.contains("computes it again"),
+      error.getMessage)
+    eventually(assert(BlockAccess.rddBlocks(env).isEmpty))
+    assert(df.filter("s = 'cat 1'").selectExpr("count(1)", "sum(id)").head() == Row(5000L, 49995000L))
+    df.unpersist(blocking = true)
+  }
+
   test("concurrent scans of one cache") {
     val df = rows(60000, 4).cache()
     df.count()

@@ -1,6 +1,11 @@
 package io.warmset.spark
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException, ObjectInputStream}
+import java.io.ObjectOutputStream
+
+import scala.util.{Failure, Random, Success, Try}
+
+import com.esotericsoftware.kryo.io.{Input => KryoInput, Output => KryoOutput}
 
 import io.warmset.columns.{BatchEncoder, WarmVector}
 import org.apache.spark.SparkConf
@@ -38,13 +43,15 @@ class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
 
   private def values(batch: WarmBatch): Seq[(Long, String)] = {
     val reader = ColumnarReader.inTask(Iterator(batch), Array(1, 0), Array(StringType, LongType))
-    val shown = reader.next()
-    val out = (0 until shown.numRows).map { i =>
-      (shown.column(1).getLong(i),
-        if (shown.column(0).isNullAt(i)) null else shown.column(0).getUTF8String(i).toString)
-    }
-    assert(!reader.hasNext)
-    out
+    try {
+      val shown = reader.next()
+      val out = (0 until shown.numRows).map { i =>
+        (shown.column(1).getLong(i),
+          if (shown.column(0).isNullAt(i)) null else shown.column(0).getUTF8String(i).toString)
+      }
+      assert(!reader.hasNext)
+      out
+    } finally reader.close()
   }
 
   private def javaCopy(batch: WarmBatch): WarmBatch = {
@@ -117,5 +124,72 @@ class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
     adopted.foreach(b => assert(values(b) == expected))
     assert(regions.length == 1)
     adopted.foreach(_.close())
+  }
+
+  private def raw(batch: WarmBatch): Array[Byte] = {
+    val out = new KryoOutput(1 << 16, -1)
+    batch.write(null, out)
+    out.toBytes
+  }
+
+  private def fromRaw(bytes: Array[Byte]): WarmBatch = {
+    val batch = new WarmBatch
+    batch.read(null, new KryoInput(bytes))
+    batch
+  }
+
+  test("a damaged batch is refused with a reason, on the heap and in a region, and never followed") {
+    val batch = inRegion(300)
+    val good = raw(batch)
+    val expected = values(batch)
+    assert(values(fromRaw(good)) == expected)
+    val rnd = new Random(31)
+    var (unreadable, refused, right) = (0, 0, 0)
+    for (i <- 0 until 3000) {
+      val bytes = good.clone()
+      val at = if (i % 3 == 0) rnd.nextInt(bytes.length) else rnd.nextInt(math.min(1500, bytes.length))
+      bytes(at) = (if (rnd.nextBoolean()) rnd.nextInt() else bytes(at) ^ (1 << rnd.nextInt(8))).toByte
+      Try(fromRaw(bytes)) match {
+        case Failure(e) =>
+          assert(e.isInstanceOf[IOException] && e.getMessage.nonEmpty, s"byte $at: $e")
+          unreadable += 1
+        case Success(read) =>
+          val adopted = if (i % 2 == 0) BatchOwnership.adopt(Iterator(read)).next() else read
+          val shown = adopted.asInstanceOf[WarmBatch]
+          Try(values(shown)) match {
+            case Failure(e) =>
+              assert(e.isInstanceOf[IOException] && e.getMessage.contains("damaged"), s"byte $at: $e")
+              refused += 1
+            case Success(_) => right += 1
+          }
+          shown.close()
+      }
+    }
+    info(s"$unreadable unreadable, $refused refused, $right harmless or wrong values only")
+    assert(unreadable > 100 && refused > 100)
+    batch.close()
+  }
+
+  test("a batch cut short, and one with fewer columns than are asked for") {
+    val batch = inRegion(50)
+    val good = raw(batch)
+    for (length <- good.indices by 7) {
+      assert(Try(fromRaw(good.take(length))).failed.get.isInstanceOf[IOException], length)
+    }
+    val reader = ColumnarReader.inTask(Iterator(fromRaw(good)), Array(5), Array(LongType))
+    assert(intercept[IOException](reader.next()).getMessage.contains("no column 5"))
+    val wrongType = ColumnarReader.inTask(Iterator(fromRaw(good)), Array(0), Array(StringType))
+    assert(intercept[IOException](wrongType.next()).getMessage.contains("damaged column 0"))
+    batch.close()
+  }
+
+  test("bounds that are long strings count") {
+    val encoder = new BatchEncoder(Array[DataType](StringType))
+    val top = UTF8String.fromBytes(Array.fill(5000)(-1.toByte))
+    encoder.append(InternalRow(top))
+    val meta = encoder.finish()
+    val batch = WarmBatch.onHeap(meta, encoder.stats(), Array(new Array[Byte](0)), foreign = false)
+    assert(batch.stats.getUTF8String(1) == top && batch.estimatedSize > 5000)
+    encoder.close()
   }
 }

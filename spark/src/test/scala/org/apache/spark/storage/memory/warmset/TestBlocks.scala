@@ -8,6 +8,11 @@ object TestBlocks {
   def rddBlocks(env: SparkEnv): Seq[BlockId] =
     env.blockManager.getMatchingBlockIds(_.isRDD).distinct.toSeq
 
+  def inMemory(env: SparkEnv, block: BlockId): Boolean = env.blockManager.memoryStore.contains(block)
+
+  def file(env: SparkEnv, block: BlockId): java.io.File =
+    env.blockManager.diskBlockManager.getFile(block)
+
   def evict(env: SparkEnv, block: BlockId): Unit = {
     val manager = env.blockManager
     val locks = manager.blockInfoManager
