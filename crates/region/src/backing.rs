@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use warmset_platform::io::DataFile;
 
+use crate::config::{Config, Names};
 use crate::error::{Error, is_full_disk};
 
 /// Disk space is taken in steps of this many bytes, so that a file has few extents.
@@ -20,12 +21,18 @@ const STEP_BYTES: u64 = 16 << 20;
 pub(crate) struct FlashQuota {
     dir: PathBuf,
     max_bytes: u64,
+    names: Names,
     taken_bytes: AtomicU64,
 }
 
 impl FlashQuota {
-    pub fn new(dir: PathBuf, max_bytes: Option<u64>) -> Self {
-        Self { dir, max_bytes: max_bytes.unwrap_or(u64::MAX), taken_bytes: AtomicU64::new(0) }
+    pub fn new(config: &Config) -> Self {
+        Self {
+            dir: config.dir.clone(),
+            max_bytes: config.flash_bytes_max.unwrap_or(u64::MAX),
+            names: config.names.clone(),
+            taken_bytes: AtomicU64::new(0),
+        }
     }
 
     pub fn taken_bytes(&self) -> u64 {
@@ -40,13 +47,14 @@ impl FlashQuota {
         let taken = self.taken_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
             taken.checked_add(bytes).filter(|&total| total <= self.max_bytes)
         });
-        taken.map(drop).map_err(|taken| Error::NoSpace {
-            dir: self.dir.clone(),
-            reason: format!(
-                "{taken} bytes are in use, {bytes} more pass `flash_bytes_max` = {}",
-                self.max_bytes
-            ),
+        taken.map(drop).map_err(|taken| {
+            let limit = format!("`{}` = {}", self.names.flash_bytes_max, self.max_bytes);
+            self.no_space(format!("{taken} bytes are in use, {bytes} more pass {limit}"))
         })
+    }
+
+    fn no_space(&self, reason: String) -> Error {
+        Error::no_space(&self.names, &self.dir, reason)
     }
 
     fn give_back(&self, bytes: u64) {
@@ -136,10 +144,7 @@ impl Backing {
         file.allocate(place.allocated_bytes, bytes).map_err(|error| {
             self.quota.give_back(bytes);
             if is_full_disk(&error) {
-                Error::NoSpace {
-                    dir: self.quota.dir().to_owned(),
-                    reason: format!("{error} (for {bytes} bytes)"),
-                }
+                self.quota.no_space(format!("{error} (for {bytes} bytes)"))
             } else {
                 Error::io("allocate space", self.quota.dir(), error)
             }

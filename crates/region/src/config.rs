@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use warmset_placement::HugePageChoice;
 use warmset_platform::io::{FaultHook, IoChoice};
-use warmset_platform::sysinfo::memory_limit_bytes;
+use warmset_platform::sysinfo::{MemoryBound, Root, memory_bound};
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
@@ -60,6 +60,37 @@ impl From<Io> for IoChoice {
     }
 }
 
+/// What the settings are called where the store was opened, for its errors. Default: the keys of [`Config`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Names {
+    /// Of `dir`.
+    pub dir: String,
+    /// Of `budget_bytes`.
+    pub budget_bytes: String,
+    /// Of `budget_bytes_max`.
+    pub budget_bytes_max: String,
+    /// Of `flash_bytes_max`.
+    pub flash_bytes_max: String,
+    /// Of `huge_pages`.
+    pub huge_pages: String,
+    /// Of `io`.
+    pub io: String,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            dir: "dir".to_owned(),
+            budget_bytes: "budget_bytes".to_owned(),
+            budget_bytes_max: "budget_bytes_max".to_owned(),
+            flash_bytes_max: "flash_bytes_max".to_owned(),
+            huge_pages: "huge_pages".to_owned(),
+            io: "io".to_owned(),
+        }
+    }
+}
+
 /// Settings of a store.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,7 +99,8 @@ pub struct Config {
     pub dir: PathBuf,
     /// Bytes of memory for resident segments; rounded down to whole frames.
     pub budget_bytes: u64,
-    /// The most that the budget may be raised to later. Default: `budget_bytes`.
+    /// The most that the budget may be raised to later, as far as the memory limit allows. Default:
+    /// `budget_bytes`. Hugetlb pages are taken when they are mapped: with those the budget is the most.
     #[serde(default)]
     pub budget_bytes_max: Option<u64>,
     /// The most bytes on disk; none: as many as the disk has.
@@ -80,6 +112,12 @@ pub struct Config {
     /// How files are read and written.
     #[serde(default)]
     pub io: Io,
+    /// What errors call the settings.
+    #[serde(default)]
+    pub names: Names,
+    /// Where the machine's files are read from; tests put a fixture tree here.
+    #[serde(skip)]
+    pub system: Root,
     /// Asked before each transfer; tests inject errors here.
     #[serde(skip)]
     pub faults: Option<FaultHook>,
@@ -96,6 +134,8 @@ impl Config {
             flash_bytes_max: None,
             huge_pages: HugePages::default(),
             io: Io::default(),
+            names: Names::default(),
+            system: Root::live(),
             faults: None,
         }
     }
@@ -114,26 +154,40 @@ impl Config {
         })
     }
 
-    pub(crate) fn budget_frames(&self) -> Result<u64, Error> {
-        whole_frames("budget_bytes", self.budget_bytes)
+    /// Frames of a budget of `bytes`, which may be another one than at first.
+    pub(crate) fn budget_frames(&self, bytes: u64) -> Result<u64, Error> {
+        let frames = whole_frames(&self.names.budget_bytes, bytes)?;
+        match memory_bound(&self.system) {
+            Some(MemoryBound { limit_bytes, file }) if bytes > limit_bytes => Err(Error::config(
+                &self.names.budget_bytes,
+                format!(
+                    "{bytes} bytes is more than this process may use: {limit_bytes} bytes, says {}; set it lower",
+                    file.display()
+                ),
+            )),
+            _ => Ok(frames),
+        }
     }
 
-    pub(crate) fn budget_frames_max(&self) -> Result<u64, Error> {
+    /// Frames of address space: as many as the budget may ever need.
+    pub(crate) fn pool_frames(&self) -> Result<u64, Error> {
+        let budget = self.budget_frames(self.budget_bytes)?;
         let max_bytes = self.budget_bytes_max.unwrap_or(self.budget_bytes);
-        let max = whole_frames("budget_bytes_max", max_bytes)?;
-        if max < self.budget_frames()? {
+        let max = whole_frames(&self.names.budget_bytes_max, max_bytes)?;
+        if max < budget {
             return Err(Error::config(
-                "budget_bytes",
-                format!("{} is more than `budget_bytes_max`, which is {max_bytes}", self.budget_bytes),
+                &self.names.budget_bytes,
+                format!(
+                    "{} is more than `{}`, which is {max_bytes}",
+                    self.budget_bytes, self.names.budget_bytes_max
+                ),
             ));
         }
-        match memory_limit_bytes() {
-            Some(limit) if max_bytes > limit => Err(Error::config(
-                if self.budget_bytes > limit { "budget_bytes" } else { "budget_bytes_max" },
-                format!("{max_bytes} bytes is more than this process may use, {limit} bytes; set it lower"),
-            )),
-            _ => Ok(max),
+        if self.huge_pages == HugePages::Hugetlb {
+            return Ok(budget);
         }
+        let limit = memory_bound(&self.system).map_or(u64::MAX, |bound| bound.limit_bytes);
+        Ok(max.min(limit / FRAME_BYTES as u64).max(budget))
     }
 }
 
@@ -146,6 +200,7 @@ impl fmt::Debug for Config {
             .field("flash_bytes_max", &self.flash_bytes_max)
             .field("huge_pages", &self.huge_pages)
             .field("io", &self.io)
+            .field("names", &self.names)
             .finish_non_exhaustive()
     }
 }

@@ -4,27 +4,28 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::config::Names;
+
 /// An error of the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A setting is malformed or impossible on this machine.
     #[error("{setting}: {problem}")]
     Config {
-        /// The key in the configuration.
+        /// What it is called where the store was opened (see [`Names`]).
         setting: String,
         /// What is wrong with it and what would be right.
         problem: String,
     },
     /// No space for bytes that have to go to disk.
-    #[error(
-        "no space for cached data in {dir}: {reason}; free space there, choose another `dir`, raise \
-         `flash_bytes_max`, or cache less"
-    )]
+    #[error("no space for cached data in {dir}: {reason}; {remedy}")]
     NoSpace {
         /// The directory of the data files.
         dir: PathBuf,
         /// Which limit was hit.
         reason: String,
+        /// What can be done about it.
+        remedy: String,
     },
     /// Reading or writing a data file failed.
     #[error("cannot {action} in {path}: {source}")]
@@ -52,6 +53,14 @@ pub enum Error {
 impl Error {
     pub(crate) fn config(setting: &str, problem: impl Into<String>) -> Self {
         Error::Config { setting: setting.to_owned(), problem: problem.into() }
+    }
+
+    pub(crate) fn no_space(names: &Names, dir: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+        let remedy = format!(
+            "free space there, choose another `{}`, raise `{}`, or cache less",
+            names.dir, names.flash_bytes_max
+        );
+        Error::NoSpace { dir: dir.into(), reason: reason.into(), remedy }
     }
 
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {

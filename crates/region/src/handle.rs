@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use crate::config::Names;
 use crate::error::Error;
 use crate::read::PinStart;
 use crate::segment::Segment;
@@ -30,6 +31,10 @@ impl Store {
 impl Region {
     pub(crate) fn of(shared: Arc<Shared>, id: u64) -> Self {
         Self { shared, id }
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.shared.config.names
     }
 
     /// Segments that were added to it.

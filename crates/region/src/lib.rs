@@ -35,13 +35,14 @@ mod stats;
 mod store;
 mod write;
 
-pub use config::{Config, HugePages, Io};
+pub use config::{Config, HugePages, Io, Names};
 pub use error::Error;
 pub use handle::{Draft, Pin, Prefetch, Region};
 pub use read::PinStart;
 pub use stats::{RegionStats, StoreStats};
 pub use store::Store;
 pub use warmset_platform::io::{FaultHook, Op};
+pub use warmset_platform::sysinfo::{Root, memory_bound};
 
 /// Bytes in a frame, the unit of residency.
 pub const FRAME_BYTES: usize = warmset_platform::mm::HUGE_PAGE_BYTES;

@@ -13,6 +13,7 @@ use warmset_platform::io::{DataFile, Publish};
 
 use crate::FRAME_BYTES;
 use crate::backing::Backing;
+use crate::config::Names;
 use crate::error::{Error, is_full_disk};
 use crate::handle::{Pin, Region};
 use crate::region_file::{BLOCK_BYTES, Entry, checksum, encode, parse_header, parse_table};
@@ -31,7 +32,7 @@ impl Region {
             .collect::<Result<Vec<_>, _>>()?;
         let lengths: Vec<(u64, u64)> = pins.iter().map(|summary| (summary.bytes, summary.checksum)).collect();
         let (head, entries) = encode(&lengths);
-        let failed = |error| save_error(path, error);
+        let failed = |error| save_error(self.names(), path, error);
         let mut publish = Publish::begin(path).map_err(failed)?;
         publish.file().write_all(&head).map_err(failed)?;
         for (segment, entry) in entries.iter().enumerate() {
@@ -63,10 +64,10 @@ fn write_segment(file: &mut File, bytes: &[u8], entry: &Entry) -> io::Result<()>
     file.write_all(&[0; BLOCK_BYTES as usize][..padding as usize])
 }
 
-fn save_error(path: &Path, error: io::Error) -> Error {
+fn save_error(names: &Names, path: &Path, error: io::Error) -> Error {
     if is_full_disk(&error) {
-        let dir = path.parent().unwrap_or(path).to_owned();
-        Error::NoSpace { dir, reason: format!("{error} (saving {})", path.display()) }
+        let dir = path.parent().unwrap_or(path);
+        Error::no_space(names, dir, format!("{error} (saving {})", path.display()))
     } else {
         Error::io("save a region", path, error)
     }
@@ -85,9 +86,10 @@ impl Store {
         if let Some(large) = entries.iter().find(|entry| entry.bytes > pool_bytes) {
             let needed = large.bytes.next_multiple_of(FRAME_BYTES as u64);
             return Err(Error::misuse(format!(
-                "{} has a segment of {} bytes: `budget_bytes_max` must be at least {needed}",
+                "{} has a segment of {} bytes: `{}` must be at least {needed}",
                 path.display(),
-                large.bytes
+                large.bytes,
+                self.shared.config.names.budget_bytes_max
             )));
         }
         let file = DataFile::open(path).map_err(|error| Error::io("open a region", path, error))?;

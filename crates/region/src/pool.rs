@@ -3,14 +3,15 @@
 //! Invariant: both stay mapped until the process ends, whatever happens to the store. The window holds bounce
 //! buffers (base pages, transient) and read-only file mappings; it costs addresses only.
 
-use std::fs;
 use std::io;
 
 use warmset_placement::{PageSupport, PoolPages, pool_pages};
 use warmset_platform::mm::{HUGE_PAGE_BYTES, Reservation};
+use warmset_platform::sysinfo::Root;
+use warmset_platform::sysinfo::pages::transparent;
 
 use crate::FRAME_BYTES;
-use crate::config::Config;
+use crate::config::{Config, Names};
 use crate::error::Error;
 
 /// Frames of address space for bounce buffers and mappings (16 GiB), at least as large as the pool.
@@ -25,19 +26,19 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub fn reserve(config: &Config) -> Result<Self, Error> {
-        let pool_frames = config.budget_frames_max()?;
-        let pages = pool_pages(config.huge_pages.into(), page_support()).ok_or_else(|| {
+        let pool_frames = config.pool_frames()?;
+        let pages = pool_pages(config.huge_pages.into(), page_support(&config.system)).ok_or_else(|| {
             Error::config(
-                "huge_pages",
+                &config.names.huge_pages,
                 "this kernel gives no transparent huge pages \
                  (/sys/kernel/mm/transparent_hugepage/enabled is `never` or missing); \
-                 set it to `madvise`, or use `huge_pages: auto`",
+                 set that file to `madvise`, or this setting to `auto`",
             )
         })?;
-        let frames = reserve_frames(pool_frames as usize * FRAME_BYTES, pages)?;
+        let frames = reserve_frames(pool_frames as usize * FRAME_BYTES, pages, &config.names)?;
         let window_frames = window_frames(pool_frames);
         let window = Reservation::anonymous(window_frames as usize * FRAME_BYTES)
-            .map_err(|error| no_addresses(window_frames, &error))?;
+            .map_err(|error| no_addresses(window_frames, &error, &config.names))?;
         // EINVAL means a kernel without transparent huge pages: base pages are what it gives anyway.
         drop(window.prefer_base_pages());
         Ok(Self { frames, window, pages })
@@ -68,37 +69,44 @@ pub(crate) fn window_frames(pool_frames: u64) -> u64 {
     WINDOW_FRAMES_MIN.max(pool_frames)
 }
 
-fn reserve_frames(bytes: usize, pages: PoolPages) -> Result<Reservation, Error> {
+fn reserve_frames(bytes: usize, pages: PoolPages, names: &Names) -> Result<Reservation, Error> {
     let frames = (bytes / HUGE_PAGE_BYTES) as u64;
     match pages {
         PoolPages::Hugetlb => Reservation::hugetlb(bytes).map_err(|error| {
             Error::config(
-                "huge_pages",
-                format!("`hugetlb` needs {frames} reserved 2 MiB pages ({error}); raise vm.nr_hugepages or use `auto`"),
+                &names.huge_pages,
+                format!(
+                    "`hugetlb` needs {frames} reserved 2 MiB pages for the budget ({error}); raise vm.nr_hugepages, \
+                     lower `{}`, or use `auto`",
+                    names.budget_bytes
+                ),
             )
         }),
         PoolPages::Transparent | PoolPages::Base => {
-            let range = Reservation::anonymous(bytes).map_err(|error| no_addresses(frames, &error))?;
+            let range = Reservation::anonymous(bytes).map_err(|error| no_addresses(frames, &error, names))?;
             let advised = match pages {
                 PoolPages::Base => range.prefer_base_pages().or(Ok(())),
                 _ => range.prefer_huge_pages(),
             };
             advised.map_err(|error: io::Error| {
-                Error::config("huge_pages", format!("the kernel refuses huge pages: {error}; use `off`"))
+                Error::config(&names.huge_pages, format!("the kernel refuses huge pages: {error}; use `off`"))
             })?;
             Ok(range)
         }
     }
 }
 
-fn no_addresses(frames: u64, error: &io::Error) -> Error {
+fn no_addresses(frames: u64, error: &io::Error, names: &Names) -> Error {
     Error::config(
-        "budget_bytes_max",
-        format!("the kernel refuses {frames} × 2 MiB of addresses: {error}; lower it, or allow overcommit"),
+        &names.budget_bytes_max,
+        format!(
+            "the kernel refuses {frames} × 2 MiB of addresses: {error}; set vm.overcommit_memory to 0 or 1, \
+             raise `ulimit -v`, or lower this setting"
+        ),
     )
 }
 
-fn page_support() -> PageSupport {
-    let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    PageSupport { transparent: enabled.contains("[always]") || enabled.contains("[madvise]") }
+fn page_support(system: &Root) -> PageSupport {
+    let enabled = transparent(system).enabled;
+    PageSupport { transparent: matches!(enabled.as_deref(), Some("always" | "madvise")) }
 }

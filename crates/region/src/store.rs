@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use papaya::HashMap as SharedMap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use warmset_placement::{AccessClock, KeepSet, Key, TICKS_PER_HALF_LIFE};
+use warmset_placement::{AccessClock, KeepSet, Key, PoolPages, TICKS_PER_HALF_LIFE};
 use warmset_platform::io::{DataFile, IoQueue};
 
+use crate::FRAME_BYTES;
 use crate::backing::{Backing, FlashQuota};
 use crate::config::Config;
 use crate::error::Error;
@@ -88,12 +89,13 @@ impl Store {
     /// [`Error::Config`] for a setting that cannot work here, [`Error::Io`] for a directory that cannot be
     /// written to.
     pub fn open(config: Config) -> Result<Self, Error> {
-        let budget_frames = config.budget_frames()?;
-        let pool_frames = config.budget_frames_max()?;
+        let budget_frames = config.budget_frames(config.budget_bytes)?;
+        let pool_frames = config.pool_frames()?;
         probe_dir(&config)?;
         let pool = Pool::reserve(&config)?;
-        let io = IoQueue::start(config.io.into(), config.faults.clone())
-            .map_err(|error| Error::config("io", format!("cannot start: {error}; use `io: threads`")))?;
+        let io = IoQueue::start(config.io.into(), config.faults.clone()).map_err(|error| {
+            Error::config(&config.names.io, format!("cannot start: {error}; use `threads`"))
+        })?;
         let ledger = Ledger {
             frames: FrameMap::new(pool_frames),
             window: FrameMap::new(window_frames(pool_frames)),
@@ -105,7 +107,7 @@ impl Store {
             relaxed_ticks: 0,
         };
         let shared = Arc::new(Shared {
-            quota: Arc::new(FlashQuota::new(config.dir.clone(), config.flash_bytes_max)),
+            quota: Arc::new(FlashQuota::new(&config)),
             config,
             pool,
             io,
@@ -143,13 +145,10 @@ impl Store {
     /// Changes the budget. Returns at once; demotion down to a smaller budget goes on in the background.
     ///
     /// # Errors
-    /// [`Error::Config`] for less than a frame or more than `budget_bytes_max`.
+    /// [`Error::Config`] for less than a frame, more than the pool was opened for, or more than the memory limit.
     pub fn set_budget(&self, bytes: u64) -> Result<(), Error> {
-        let mut wish = self.shared.config.clone();
-        wish.budget_bytes_max = Some(wish.budget_bytes_max.unwrap_or(wish.budget_bytes));
-        wish.budget_bytes = bytes;
-        let frames = wish.budget_frames()?;
-        wish.budget_frames_max()?;
+        let frames = self.shared.config.budget_frames(bytes)?;
+        self.shared.check_fits_pool(bytes, frames)?;
         {
             let mut ledger = self.shared.lock();
             ledger.budget_frames = frames;
@@ -186,6 +185,20 @@ impl Shared {
 
     pub fn check_open(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::Acquire) { Err(Error::misuse("the store is closed")) } else { Ok(()) }
+    }
+
+    fn check_fits_pool(&self, bytes: u64, frames: u64) -> Result<(), Error> {
+        let (pool_bytes, names) = (self.pool.frames.len(), &self.config.names);
+        if frames <= (pool_bytes / FRAME_BYTES) as u64 {
+            return Ok(());
+        }
+        let why = match self.pool.pages {
+            PoolPages::Hugetlb => {
+                "the reserved huge pages that were taken at the start, and no more can be added"
+            }
+            _ => "the most that it could be raised to when the store was opened",
+        };
+        Err(Error::config(&names.budget_bytes, format!("{bytes} bytes is more than {pool_bytes}, {why}")))
     }
 
     pub fn add_region(&self, backing: Backing) -> Arc<RegionTable> {
@@ -287,7 +300,7 @@ fn no_region(id: u64) -> Error {
 /// Finds out now, not at the first demotion, that files cannot be made in `dir`.
 fn probe_dir(config: &Config) -> Result<(), Error> {
     let file = DataFile::anonymous(&config.dir).map_err(|error| {
-        Error::config("dir", format!("cannot create files in {}: {error}", config.dir.display()))
+        Error::config(&config.names.dir, format!("cannot create files in {}: {error}", config.dir.display()))
     })?;
     if !file.is_direct() {
         tracing::warn!(dir = %config.dir.display(), "no direct I/O on this file system: reads go through the page cache");

@@ -48,7 +48,8 @@ impl Shared {
         let pool_bytes = self.pool.frames.len() as u64;
         if bytes == 0 || bytes > pool_bytes {
             return Err(Error::misuse(format!(
-                "a segment has 1 to {pool_bytes} bytes (`budget_bytes_max`), not {bytes}"
+                "a segment has 1 to {pool_bytes} bytes (`{}`), not {bytes}",
+                self.config.names.budget_bytes_max
             )));
         }
         let segment = match self.wait_for_room(frames_for(bytes)) {
@@ -245,7 +246,7 @@ impl Shared {
     fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
         let dir = segment.region.backing.path().to_owned();
         if is_full_disk(&error) {
-            Error::NoSpace { dir, reason: error.to_string() }
+            Error::no_space(&self.config.names, dir, error.to_string())
         } else {
             Error::io("write cached data", dir, error)
         }

@@ -3,7 +3,7 @@
 use warmset_platform::sysinfo::cgroup::{self, MemoryLimit};
 use warmset_platform::sysinfo::memory::{self, Memory};
 use warmset_platform::sysinfo::numa::{self, Node};
-use warmset_platform::sysinfo::{Root, kernel, memory_limit_bytes_below};
+use warmset_platform::sysinfo::{Root, kernel, memory_bound};
 
 use super::finding::{Finding, State};
 use crate::units::bytes;
@@ -12,7 +12,7 @@ use crate::units::bytes;
 pub fn findings(root: &Root) -> Vec<Finding> {
     let known = memory::read(root);
     let limits = cgroup::memory_limits(root);
-    let usable_bytes = memory_limit_bytes_below(root);
+    let usable_bytes = memory_bound(root).map(|bound| bound.limit_bytes);
     vec![physical(&known), limit(&limits, known.total_bytes), usable(usable_bytes), swap(&known)]
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::sysinfo::memory_limit_bytes_below;
+use crate::sysinfo::memory_bound;
 
 /// A fixture tree, removed when dropped.
 struct Tree(PathBuf);
@@ -143,7 +143,8 @@ fn v2_group_outside_of_the_visible_part_falls_back_to_the_mount_point() {
 fn no_cgroups_leave_the_physical_memory() {
     let tree = Tree::new("none", &[("proc/meminfo", "MemTotal: 1000 kB\n")]);
     assert_eq!(tree.tightest(), None);
-    assert_eq!(memory_limit_bytes_below(&Root::at(&tree.0)), Some(1_024_000));
+    let bound = memory_bound(&Root::at(&tree.0)).unwrap();
+    assert_eq!((bound.limit_bytes, bound.file), (1_024_000, PathBuf::from("/proc/meminfo")));
 }
 
 #[test]

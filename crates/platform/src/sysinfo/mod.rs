@@ -17,21 +17,28 @@ pub mod process;
 mod root;
 pub mod uring;
 
+use std::path::PathBuf;
+
 pub use root::Root;
+
+/// What binds this process's memory first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryBound {
+    /// The most memory it can use.
+    pub limit_bytes: u64,
+    /// The file that says so, as a path on the machine.
+    pub file: PathBuf,
+}
 
 /// The most memory this process can use: physical memory, or the tightest cgroup limit on the way to the root.
 ///
 /// `None` only where neither `/proc/meminfo` nor a cgroup limit can be read.
-pub fn memory_limit_bytes() -> Option<u64> {
-    memory_limit_bytes_below(&Root::live())
-}
-
-/// [`memory_limit_bytes`] for a machine whose files lie below `root`.
-pub fn memory_limit_bytes_below(root: &Root) -> Option<u64> {
-    let physical = memory::read(root).total_bytes;
-    let limited = cgroup::tightest(&cgroup::memory_limits(root)).map(|limit| limit.limit_bytes);
-    match (physical, limited) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
+pub fn memory_bound(root: &Root) -> Option<MemoryBound> {
+    let physical = memory::read(root)
+        .total_bytes
+        .map(|limit_bytes| MemoryBound { limit_bytes, file: PathBuf::from("/proc/meminfo") });
+    let limits = cgroup::memory_limits(root);
+    let limited = cgroup::tightest(&limits)
+        .map(|limit| MemoryBound { limit_bytes: limit.limit_bytes, file: limit.file.clone() });
+    physical.into_iter().chain(limited).min_by_key(|bound| bound.limit_bytes)
 }

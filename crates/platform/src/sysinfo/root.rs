@@ -11,6 +11,12 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
 
+impl Default for Root {
+    fn default() -> Self {
+        Root::live()
+    }
+}
+
 impl Root {
     /// The running machine.
     pub fn live() -> Self {
