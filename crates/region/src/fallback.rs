@@ -1,8 +1,9 @@
 //! The last resort of a reader for whom there are no frames: the window.
 //!
 //! A nameless file is mapped read-only: nobody else can truncate it, so the mapping cannot fault. A saved
-//! region's file is read into base pages instead. Invariant: a slot of the window is one segment's from
-//! `Absent → Mapped` to `Mapped → Absent`, both under the ledger's lock.
+//! region's file is read into base pages instead. Invariant: a slot of the window is one reader's until it is the
+//! segment's, from `Absent → Mapped` to `Mapped → Absent`, both under the ledger's lock; it is filled and emptied
+//! with the lock released.
 
 use std::io;
 use std::sync::Arc;
@@ -12,54 +13,64 @@ use crate::FRAME_BYTES;
 use crate::error::Error;
 use crate::segment::Segment;
 use crate::state::State;
-use crate::store::{Ledger, Shared};
+use crate::store::Shared;
 
 impl Shared {
     /// Makes an absent segment readable outside the pool and takes a hold; `None` if it is not absent any more.
     pub fn show(&self, segment: &Arc<Segment>) -> Result<Option<usize>, Error> {
-        let mut ledger = self.lock();
-        let look = segment.word.look();
-        if look.state != State::Absent || look.released {
-            return Ok(None);
-        }
-        let slot = ledger.window.take(segment.frames()).ok_or_else(|| {
-            Error::misuse("no address space is left for segments without frames; unpin some")
-        })?;
-        segment.set_address(self.pool.window_address(slot));
-        let shown = if segment.region.backing.is_shared() {
-            self.read_to_window(segment)
-        } else {
-            self.map_to_window(segment)
+        let frames = segment.frames();
+        let slot = {
+            let mut ledger = self.lock();
+            let look = segment.word.look();
+            if look.state != State::Absent || look.released {
+                return Ok(None);
+            }
+            ledger.window.take(frames).ok_or_else(|| {
+                Error::misuse("no address space is left for segments without frames; unpin some")
+            })?
         };
-        if let Err(error) = shown {
-            self.clear_slot(&mut ledger, segment);
-            return Err(error);
-        }
-        if !segment.word.map() {
-            self.clear_slot(&mut ledger, segment);
-            return Ok(None);
+        let address = self.pool.window_address(slot);
+        let filled = if segment.region.backing.is_shared() {
+            self.read_to_window(segment, address)
+        } else {
+            self.map_to_window(segment, address)
+        };
+        let shown = filled.is_ok() && self.take_slot(segment, address);
+        if !shown {
+            self.empty_slot(address, frames);
+            return filled.map(|()| None);
         }
         self.counters.mapped.fetch_add(1, Ordering::Relaxed);
-        drop(ledger);
         self.access(segment);
-        Ok(Some(segment.address()))
+        Ok(Some(address))
     }
 
-    fn map_to_window(&self, segment: &Segment) -> Result<(), Error> {
+    /// The filled slot becomes the segment's, unless another reader was faster.
+    fn take_slot(&self, segment: &Segment, address: usize) -> bool {
+        let _ledger = self.lock();
+        if segment.word.look().state != State::Absent {
+            return false;
+        }
+        // Only with the ledger locked does a segment cease to be absent, but by being freed.
+        segment.set_address(address);
+        segment.word.map()
+    }
+
+    fn map_to_window(&self, segment: &Segment, address: usize) -> Result<(), Error> {
         let (Some(offset), Some(file)) = (segment.offset(), segment.region.backing.file()) else {
             return Err(Error::misuse("the segment was never written"));
         };
-        let at = segment.address() - self.pool.window.base();
+        let at = address - self.pool.window.base();
         let mapped = self.pool.window.map_file(at, segment.disk_bytes() as usize, &*file, offset);
         mapped.map_err(|error| Error::io("map cached data", segment.region.backing.path(), error))
     }
 
-    fn read_to_window(&self, segment: &Segment) -> Result<(), Error> {
+    fn read_to_window(&self, segment: &Segment, address: usize) -> Result<(), Error> {
         let (Some(offset), Some(file)) = (segment.offset(), segment.region.backing.file()) else {
             return Err(Error::misuse("the segment was never written"));
         };
-        let (start, len) = (segment.address() as *mut u8, segment.disk_bytes() as usize);
-        // SAFETY: the slot was taken for this segment under the ledger's lock; nobody has its address yet, and
+        let (start, len) = (address as *mut u8, segment.disk_bytes() as usize);
+        // SAFETY: the slot was taken by this call under the ledger's lock; nobody else has its address yet, and
         // the window is mapped and writable there.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start, len) };
         let mut filled = 0;
@@ -72,22 +83,26 @@ impl Shared {
             }
         }
         self.counters.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        self.check_bytes(segment)
+        segment.check(&bytes[..segment.bytes() as usize])
     }
 
     /// Takes the segment out of the window if nobody holds it.
     pub fn hide(&self, segment: &Segment) {
-        let mut ledger = self.lock();
-        if segment.word.unmap() {
-            self.clear_slot(&mut ledger, segment);
-        }
+        let address = {
+            let _ledger = self.lock();
+            let address = segment.address();
+            if !segment.word.unmap() {
+                return;
+            }
+            address
+        };
+        self.empty_slot(address, segment.frames());
     }
 
-    fn clear_slot(&self, ledger: &mut Ledger, segment: &Segment) {
-        let slot = self.pool.window_slot(segment.address());
-        let at = segment.address() - self.pool.window.base();
-        match self.pool.window.unmap_file(at, segment.frames() as usize * FRAME_BYTES) {
-            Ok(()) => ledger.window.give(slot, segment.frames()),
+    fn empty_slot(&self, address: usize, frames: u64) {
+        let at = address - self.pool.window.base();
+        match self.pool.window.unmap_file(at, frames as usize * FRAME_BYTES) {
+            Ok(()) => self.lock().window.give(self.pool.window_slot(address), frames),
             // The slot still shows the file: it must not be handed out again, and costs addresses only.
             Err(error) => tracing::warn!(%error, "a mapping cannot be taken down"),
         }

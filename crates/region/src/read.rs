@@ -229,7 +229,7 @@ impl Shared {
     }
 
     /// Compares the bytes of a segment that was read to its address with its checksum.
-    pub fn check_bytes(&self, segment: &Segment) -> Result<(), Error> {
+    fn check_bytes(&self, segment: &Segment) -> Result<(), Error> {
         // SAFETY: the segment's address was set for this read and is nobody else's until the caller ends the
         // transition; `bytes` are within its frames.
         segment.check(unsafe {
@@ -264,7 +264,7 @@ impl Shared {
             }
             match look.state {
                 State::Promoting => self.sleep_until_read(segment),
-                State::Absent | State::Freed | State::Writing => {
+                State::Absent | State::Freed | State::Writing | State::Sealing => {
                     let failure = segment.failure.lock().clone();
                     // No failure: another reader has just started a second try.
                     if let Some(failure) = failure {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Writing ─seal→ Dirty ─begin_write→ WritingBack ─end_write→ Clean ─demote→ Absent
-//!    └──────────────seal_to_disk (bounce)──────────────────────────────────→ Absent
+//!    └─begin_seal→ Sealing ─end_seal (bounce)─→ Absent | Writing (error)
 //! Absent ─begin_promote→ Promoting ─end_promote→ Clean | Absent (error);  Absent ─map→ Mapped ─unmap→ Absent
 //! any state at rest, released, no hold ─free→ Freed
 //! ```
@@ -27,6 +27,8 @@ const ONE_HOLD: u64 = 1 << 32;
 pub(crate) enum State {
     /// Its writer holds it; nobody reads it.
     Writing,
+    /// Sealed outside the pool, on its way to disk; nobody reads it.
+    Sealing,
     /// Resident, not on disk.
     Dirty,
     /// Resident, on its way to disk.
@@ -43,18 +45,19 @@ pub(crate) enum State {
     Freed,
 }
 
-use State::{Absent, Clean, Dirty, Freed, Mapped, Promoting, Writing, WritingBack};
+use State::{Absent, Clean, Dirty, Freed, Mapped, Promoting, Sealing, Writing, WritingBack};
 
 impl State {
     fn of(word: u64) -> State {
         match (word & STATE) as u8 {
             0 => Writing,
-            1 => Dirty,
-            2 => WritingBack,
-            3 => Clean,
-            4 => Promoting,
-            5 => Absent,
-            6 => Mapped,
+            1 => Sealing,
+            2 => Dirty,
+            3 => WritingBack,
+            4 => Clean,
+            5 => Promoting,
+            6 => Absent,
+            7 => Mapped,
             _ => Freed,
         }
     }
@@ -140,7 +143,7 @@ impl StateWord {
         self.change(|word| match State::of(word) {
             Freed => Err(Hold::Gone),
             _ if word & RELEASED != 0 => Err(Hold::Gone),
-            Writing => Err(Hold::Unsealed),
+            Writing | Sealing => Err(Hold::Unsealed),
             Absent => Err(Hold::Absent),
             Promoting => Ok((word + ONE_HOLD, Hold::Pending)),
             Dirty | WritingBack | Clean | Mapped => Ok((word + ONE_HOLD, Hold::Ready)),
@@ -181,9 +184,14 @@ impl StateWord {
         self.step(Writing, Dirty)
     }
 
-    /// The writer is done and the bytes are on disk already.
-    pub fn seal_to_disk(&self) -> bool {
-        self.step(Writing, Absent)
+    /// The writer is done, and the bytes go to disk at once. Until `end_seal` nobody frees them.
+    pub fn begin_seal(&self) -> bool {
+        self.step(Writing, Sealing)
+    }
+
+    pub fn end_seal(&self, written: bool) {
+        let moved = self.step(Sealing, if written { Absent } else { Writing });
+        debug_assert!(moved, "a seal ended that had not begun");
     }
 
     pub fn begin_write(&self) -> bool {

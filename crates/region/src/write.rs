@@ -104,12 +104,12 @@ impl Shared {
         {
             let mut ledger = self.lock();
             self.check_unsealed(segment, used_bytes)?;
-            // Its bytes stay the writer's while the ledger is locked: a release frees them under the same lock.
-            self.clear_tail(segment, used_bytes);
             if self.pool.in_window(segment.address()) {
                 drop(ledger);
                 return self.seal_to_disk(segment, used_bytes);
             }
+            // Its bytes stay the writer's while the ledger is locked: a release frees them under the same lock.
+            self.clear_tail(segment, used_bytes);
             if !segment.word.seal() {
                 return Err(released_meanwhile());
             }
@@ -161,32 +161,39 @@ impl Shared {
     fn clear_tail(&self, segment: &Segment, used_bytes: u64) {
         let end = used_bytes.max(1).next_multiple_of(DIRECT_ALIGN_BYTES as u64);
         let tail = (segment.address() + used_bytes as usize) as *mut u8;
-        // SAFETY: the segment is unsealed, so its frames are the writer's alone, and this call is the writer's;
-        // `end` is within its frames, which are a multiple of the block.
+        // SAFETY: the segment is unsealed or in `Sealing`, so its frames are the writer's alone, and this call is
+        // the writer's; `end` is within its frames, which are a multiple of the block.
         unsafe { std::ptr::write_bytes(tail, 0, (end - used_bytes) as usize) };
     }
 
     /// Writes all that was reserved, so that nothing about the segment changes during the transfer.
     fn seal_to_disk(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
-        self.write_and_wait(segment)?;
+        if !segment.word.begin_seal() {
+            return Err(released_meanwhile());
+        }
         let (slot, frames) = (self.pool.window_slot(segment.address()), segment.frames());
+        self.clear_tail(segment, used_bytes);
+        let written = self.write_and_wait(segment);
         {
             let _ledger = self.lock();
-            if !segment.word.seal_to_disk() {
-                return Err(released_meanwhile());
+            segment.word.end_seal(written.is_ok());
+            if written.is_ok() {
+                self.set_used(segment, used_bytes);
             }
-            self.set_used(segment, used_bytes);
         }
-        self.free_window(slot, frames);
+        if written.is_ok() {
+            self.free_window(slot, frames);
+        }
+        // A release meanwhile could not free it.
         self.finish_release(segment);
-        Ok(())
+        written
     }
 
     fn write_and_wait(&self, segment: &Arc<Segment>) -> Result<(), Error> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         let request = self.request(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
         // SAFETY: the buffer is in the window, which is never unmapped; its writer is in `seal`, so nobody
-        // changes it, and it is not given to another segment before the outcome is known.
+        // changes it, and in `Sealing` it is not freed, so it is no other segment's before the outcome is known.
         unsafe { self.io.submit(request) };
         let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
         self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);

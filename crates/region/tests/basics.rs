@@ -191,6 +191,43 @@ fn injected_errors_reach_the_caller_and_pass() {
 }
 
 #[test]
+fn a_release_while_a_bounce_buffer_is_written_waits_for_the_write() {
+    let dir = dir();
+    let (arrive, arrived) = std::sync::mpsc::channel();
+    let (let_go, go_on) = std::sync::mpsc::channel::<()>();
+    let go_on = std::sync::Mutex::new(go_on);
+    let armed = Arc::new(AtomicBool::new(false));
+    let mut config = Config::new(dir.path(), 4 * FRAME);
+    let switch = Arc::clone(&armed);
+    config.faults = Some(Arc::new(move |op: Op, _, _| {
+        if op == Op::Write && switch.swap(false, Ordering::SeqCst) {
+            arrive.send(()).expect("the test listens");
+            go_on.lock().expect("one writer").recv().expect("the test lets go");
+        }
+        None
+    }));
+    let store = Store::open(config).expect("open");
+    let held = store.create_region().expect("region");
+    fill(&held, 4, |_| FRAME_BYTES);
+    let pins: Vec<_> = (0..4).map(|n| held.pin(n).expect("pin")).collect();
+    let region = store.create_region_id().expect("region");
+    let (segment, _) = store.reserve(region, FRAME).expect("a bounce buffer");
+    assert_eq!(store.stats().bounces_total, 1);
+    armed.store(true, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let sealed = scope.spawn(|| store.seal(region, segment, 100));
+        arrived.recv().expect("the write begins");
+        store.release(region);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(store.stats().segments, 5, "freed under the transfer");
+        let_go.send(()).expect("the writer waits");
+        sealed.join().expect("no panic").expect("written");
+    });
+    eventually("the released segment goes", || store.stats().segments == 4);
+    drop(pins);
+}
+
+#[test]
 fn misuse_is_an_error() {
     let dir = dir();
     let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");

@@ -224,6 +224,29 @@ fn a_write_back_ends_before_the_segment_is_freed() {
 }
 
 #[test]
+fn a_seal_to_disk_ends_before_the_segment_is_freed() {
+    for written in [true, false] {
+        check(move || {
+            let segment = Segment::in_state(State::Writing);
+            let writer = {
+                let segment = Arc::clone(&segment);
+                thread::spawn(move || {
+                    if segment.word.begin_seal() {
+                        segment.read();
+                        segment.word.end_seal(written);
+                        segment.free();
+                    }
+                })
+            };
+            segment.word.release();
+            segment.free();
+            writer.join().unwrap();
+            assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
+        });
+    }
+}
+
+#[test]
 fn a_mapping_ends_once_and_not_under_a_reader() {
     check(|| {
         let segment = Segment::in_state(State::Absent);
