@@ -110,12 +110,29 @@ impl Reservation {
         self.advise(0, self.len, Advice::LinuxNoHugepage)
     }
 
-    /// Puts writable pages behind a part of the range (`MADV_POPULATE_WRITE`), as a touch would.
+    /// Puts writable pages behind a part of the range: `MADV_POPULATE_WRITE`, or before Linux 5.14 by touching each.
+    /// Nobody may write to that part meanwhile.
     ///
     /// # Errors
-    /// `EINVAL` before Linux 5.14; `ENOMEM` at a memory limit.
+    /// `ENOMEM` at a memory limit.
     pub fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
-        self.advise(offset, len, Advice::LinuxPopulateWrite)
+        match self.advise(offset, len, Advice::LinuxPopulateWrite) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.touch(offset, len);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn touch(&self, offset: usize, len: usize) {
+        let start = self.at(offset, len);
+        for page in (start..start + len).step_by(BASE_PAGE_BYTES) {
+            let byte = page as *mut u8;
+            // SAFETY: the byte lies inside this reservation (checked by `at`), which is mapped and writable, and
+            // the caller promises that nobody else writes there.
+            unsafe { ptr::write_volatile(byte, ptr::read_volatile(byte)) };
+        }
     }
 
     /// Gives the pages of a part of the range back to the kernel; the addresses stay readable.
@@ -256,6 +273,17 @@ mod tests {
         range.discard(0, range.len()).expect("discard");
         assert_eq!(byte(range.base()), 0, "discarded pages read as zero");
         assert_eq!(range_use(range.base(), range.len()).expect("smaps").huge_bytes, 0);
+    }
+
+    #[test]
+    fn touching_does_what_populating_does() {
+        let range = Reservation::anonymous(2 * HUGE_PAGE_BYTES).expect("reserve");
+        // SAFETY: the range is ours.
+        unsafe { ptr::write_volatile((range.base() + BASE_PAGE_BYTES) as *mut u8, 7) };
+        range.touch(0, HUGE_PAGE_BYTES);
+        let held = range_use(range.base(), range.len()).expect("smaps").resident_bytes;
+        assert_eq!(held, HUGE_PAGE_BYTES as u64);
+        assert_eq!(byte(range.base() + BASE_PAGE_BYTES), 7, "what was there stays");
     }
 
     #[test]

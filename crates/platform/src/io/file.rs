@@ -26,23 +26,7 @@ impl DataFile {
     /// # Errors
     /// The kernel's, for a missing or unwritable directory.
     pub fn anonymous(dir: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC;
-        match with_direct(flags, |flags| fs::open(dir, flags | OFlags::TMPFILE, Mode::RUSR | Mode::WUSR)) {
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::unlinked(dir, flags),
-            other => Ok(other?),
-        }
-    }
-
-    fn unlinked(dir: &Path, flags: OFlags) -> io::Result<Self> {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!(".warmset-{}-{serial}", std::process::id()));
-        let file = with_direct(flags | OFlags::CREATE | OFlags::EXCL, |flags| {
-            // A try with O_DIRECT may create the name and then fail; the second try must not trip over it.
-            fs::open(&path, flags, Mode::RUSR | Mode::WUSR).inspect_err(|_| remove(&path))
-        })?;
-        fs::unlink(&path)?;
-        Ok(file)
+        Ok(with_direct(OFlags::empty(), |flags| Ok(open_nameless(dir, flags)?.fd))?)
     }
 
     /// Creates a new named file for writing, mode 0600. The name must be free.
@@ -134,6 +118,33 @@ impl AsFd for DataFile {
     }
 }
 
+/// A file without a name.
+pub(crate) struct Nameless {
+    pub fd: OwnedFd,
+    /// Whether it never had one: the file system knows `O_TMPFILE`.
+    pub from_start: bool,
+}
+
+/// Opens a file without a name for reading and writing, or one whose name is gone before this returns.
+pub(crate) fn open_nameless(dir: &Path, flags: OFlags) -> Result<Nameless, Errno> {
+    let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
+    match fs::open(dir, flags | OFlags::TMPFILE, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => open_unlinked(dir, flags),
+        other => Ok(Nameless { fd: other?, from_start: true }),
+    }
+}
+
+fn open_unlinked(dir: &Path, flags: OFlags) -> Result<Nameless, Errno> {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let path = dir.join(format!(".warmset-{}-{serial}", std::process::id()));
+    // A try with O_DIRECT may create the name and then fail.
+    let fd = fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
+        .inspect_err(|_| remove(&path))?;
+    fs::unlink(&path)?;
+    Ok(Nameless { fd, from_start: false })
+}
+
 /// Takes away a name that a failed open may have left; there may be none.
 fn remove(path: &Path) {
     let _ = fs::unlink(path);
@@ -160,8 +171,9 @@ mod tests {
         assert_eq!(stat.st_mode & 0o777, 0o600);
         assert_eq!(stat.st_nlink, 0);
         assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0);
-        let unlinked = DataFile::unlinked(dir.path(), OFlags::RDWR | OFlags::CLOEXEC).expect("file");
-        assert_eq!(fs::fstat(&unlinked).expect("stat").st_nlink, 0);
+        let unlinked = open_unlinked(dir.path(), OFlags::RDWR | OFlags::CLOEXEC).expect("file");
+        assert_eq!(fs::fstat(&unlinked.fd).expect("stat").st_nlink, 0);
+        assert!(!unlinked.from_start);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod queue;
 mod threads;
 mod uring;
 
+pub(crate) use file::open_nameless;
 pub use file::{DIRECT_ALIGN_BYTES, DataFile};
 pub use publish::Publish;
 pub use queue::{Backend, Done, FaultHook, IoChoice, IoQueue, Op, Request};
-pub use uring::io_uring_usable;

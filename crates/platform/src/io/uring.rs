@@ -12,12 +12,15 @@ use std::thread::{self, JoinHandle};
 use io_uring::{IoUring, opcode, types};
 
 use super::queue::{Op, Request, stalled};
+use crate::sysinfo::uring::{Uring, probe};
 
 /// Transfers given to the kernel at once; more wait here. 16 MiB in flight keep any flash device busy, and the
 /// first one asked for is the first one done: with all of a deep window in flight it would share the device
 /// with those that are not needed yet.
 const IN_FLIGHT_MAX: usize = 8;
 const RING_ENTRIES: u32 = 32;
+/// Bytes of one operation at most; a larger transfer is several.
+const ONCE_BYTES_MAX: usize = 1 << 30;
 /// `user_data` of the request that tells the reaper to look at `closing`.
 const WAKE: u64 = 0;
 
@@ -44,24 +47,13 @@ struct Flight {
     moved: usize,
 }
 
-/// Whether this process may use io_uring (kernel, sysctl, seccomp).
-///
-/// # Errors
-/// The reason why not.
-pub fn io_uring_usable() -> io::Result<()> {
-    let ring = IoUring::new(2)?;
-    let mut probe = io_uring::Probe::new();
-    ring.submitter().register_probe(&mut probe)?;
-    if probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::Write::CODE) {
-        Ok(())
-    } else {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's io_uring lacks read and write"))
-    }
-}
-
 impl UringQueue {
     pub(super) fn start() -> io::Result<Self> {
-        io_uring_usable()?;
+        match probe() {
+            Uring::Works => {}
+            Uring::TooOld => return Err(io::Error::other("this kernel's io_uring lacks read and write")),
+            Uring::Refused { reason } => return Err(io::Error::other(reason)),
+        }
         let ring = IoUring::builder().setup_clamp().build(RING_ENTRIES)?;
         let shared = Arc::new(Shared { ring, submit: Mutex::default() });
         let reaper = {
@@ -112,7 +104,7 @@ impl Shared {
         let request = &flight.request;
         let fd = types::Fd(request.file.as_fd().as_raw_fd());
         let address = request.address + flight.moved;
-        let len = (request.len - flight.moved) as u32;
+        let len = once_bytes(request.len - flight.moved);
         let offset = request.offset + flight.moved as u64;
         let entry = match request.op {
             Op::Read => opcode::Read::new(fd, address as *mut u8, len).offset(offset).build(),
@@ -199,9 +191,26 @@ impl Shared {
     }
 }
 
+/// How much of what is left one operation moves: its length has 32 bits, and the kernel stops short of 2 GiB.
+fn once_bytes(left: usize) -> u32 {
+    left.min(ONCE_BYTES_MAX) as u32
+}
+
 /// Errors after which the same request may be submitted again. ECANCELED: the submitting thread ended.
 fn transient(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let Some(code) = error.raw_os_error() else { return false };
     matches!(Errno::from_raw_os_error(code), Errno::INTR | Errno::AGAIN | Errno::BUSY | Errno::CANCELED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_operation_is_longer_than_its_length_can_say() {
+        assert_eq!(once_bytes(4096), 4096);
+        assert_eq!(once_bytes(5 << 30), 1 << 30);
+        assert_eq!(once_bytes(1 << 32), 1 << 30, "not 0");
+    }
 }

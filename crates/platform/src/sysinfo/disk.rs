@@ -5,16 +5,17 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{self, CWD, Mode, OFlags};
+use rustix::fs::{self, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 
 use super::{Root, mounts};
+use crate::io::open_nameless;
 
 /// Memory, length and offset of a direct read are multiples of this: enough for every logical block size in use.
 const ALIGN: usize = 4096;
@@ -71,16 +72,16 @@ pub fn describe(root: &Root, dir: &Path) -> io::Result<Directory> {
     let space = fs::statvfs(&path)?;
     let mounts = mounts::read(root);
     let mount = mounts::holding(&mounts, &path);
-    let scratch = open_scratch(&path, OFlags::empty());
+    let scratch = open_nameless(&path, OFlags::empty());
     let queue = queue_dir(root, &path);
     let setting = |name: &str| queue.as_ref().and_then(|dir| root.number(dir.join(name)));
     Ok(Directory {
         fs_type: mount.map(|mount| mount.fs_type.clone()),
         noexec: mount.is_some_and(|mount| mount.options.iter().any(|option| option == "noexec")),
         free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
-        writable: scratch.as_ref().map(|_| ()).map_err(ToString::to_string),
-        unnamed_files: scratch.is_ok_and(|file| file.unnamed),
-        direct: open_scratch(&path, OFlags::DIRECT).is_ok_and(|file| writes_directly(&file.fd)),
+        writable: scratch.as_ref().map(|_| ()).map_err(|&error| io::Error::from(error).to_string()),
+        unnamed_files: scratch.is_ok_and(|file| file.from_start),
+        direct: open_nameless(&path, OFlags::DIRECT).is_ok_and(|file| writes_directly(&file.fd)),
         read_ahead_bytes: setting("read_ahead_kb").and_then(|kb| u64::try_from(kb).ok()).map(|kb| kb * 1024),
         rotational: setting("rotational").map(|value| value != 0),
         path,
@@ -98,7 +99,7 @@ pub fn measure(dir: &Path, time: Duration) -> io::Result<Speed> {
     if chunks < THREADS as u64 {
         return Err(io::Error::other(format!("only {free_bytes} bytes are free")));
     }
-    let fd = open_scratch(dir, OFlags::DIRECT)?.fd;
+    let fd = open_nameless(dir, OFlags::DIRECT)?.fd;
     let (written, write_bytes_per_s) =
         paced(chunks, time, |buffer, offset| rustix::io::pwrite(&fd, buffer, offset))?;
     let (_, read_bytes_per_s) =
@@ -142,27 +143,6 @@ where
     let leading = done.iter().min().copied().unwrap_or(0) * THREADS as u64;
     let total: u64 = done.iter().sum();
     Ok((leading, (total * CHUNK_BYTES as u64) as f64 / seconds))
-}
-
-/// A file to try things on.
-struct Scratch {
-    fd: OwnedFd,
-    unnamed: bool,
-}
-
-/// Opens a file without a name, or one whose name is gone before this returns.
-fn open_scratch(dir: &Path, flags: OFlags) -> io::Result<Scratch> {
-    let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    match fs::openat(CWD, dir, flags | OFlags::TMPFILE, mode) {
-        Ok(fd) => return Ok(Scratch { fd, unnamed: true }),
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let path = dir.join(format!(".warmset-probe-{}", std::process::id()));
-    let fd = fs::openat(CWD, &path, flags | OFlags::CREATE | OFlags::EXCL, mode)?;
-    fs::unlink(&path)?;
-    Ok(Scratch { fd, unnamed: false })
 }
 
 fn writes_directly(fd: impl AsFd) -> bool {
