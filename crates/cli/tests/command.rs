@@ -38,6 +38,7 @@ fn doctor_writes_json_with_a_schema_and_says_its_state_in_the_exit_code() {
         "memory",
         "cgroup",
         "memory_limit",
+        "overcommit",
         "swap",
         "dir",
         "o_direct",

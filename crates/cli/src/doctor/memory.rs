@@ -13,7 +13,13 @@ pub fn findings(root: &Root) -> Vec<Finding> {
     let known = memory::read(root);
     let limits = cgroup::memory_limits(root);
     let usable_bytes = memory_bound(root).map(|bound| bound.limit_bytes);
-    vec![physical(&known), limit(&limits, known.total_bytes), usable(usable_bytes), swap(&known)]
+    vec![
+        physical(&known),
+        limit(&limits, known.total_bytes),
+        usable(usable_bytes),
+        overcommit(kernel::settings(root).overcommit_memory),
+        swap(&known),
+    ]
 }
 
 /// Judges the NUMA nodes and the kernel's own balancing between them.
@@ -63,6 +69,19 @@ fn usable(usable_bytes: Option<u64>) -> Finding {
         }
         None => Finding::new("memory_limit", State::Bad, "unknown", "set the pool's budget by hand"),
     }
+}
+
+fn overcommit(setting: Option<i64>) -> Finding {
+    let (state, value, follows) = match setting {
+        Some(2) => (
+            State::Bad,
+            "never (2)",
+            "the pool's addresses, as many as the machine has memory, are refused; sysctl vm.overcommit_memory=0",
+        ),
+        Some(1) => (State::Ok, "always (1)", "the pool's addresses cost nothing until they are used"),
+        _ => (State::Ok, "heuristic (0)", "the pool's addresses cost nothing until they are used"),
+    };
+    Finding::new("overcommit", state, value, follows).with(setting)
 }
 
 fn swap(known: &Memory) -> Finding {
@@ -131,6 +150,15 @@ mod tests {
         };
         assert_eq!(limit(&[of(8 << 30)], Some(4 << 30)).value, "no memory limit");
         assert_eq!(limit(&[of(2 << 30)], Some(4 << 30)).value, "2.0 GiB limit, 1.0 MiB used");
+    }
+
+    #[test]
+    fn a_kernel_that_promises_no_memory_gives_no_addresses() {
+        assert_eq!(overcommit(Some(0)).state, State::Ok);
+        assert_eq!(overcommit(Some(1)).state, State::Ok);
+        let never = overcommit(Some(2));
+        assert_eq!(never.state, State::Bad);
+        assert!(never.follows.contains("vm.overcommit_memory=0"));
     }
 
     #[test]

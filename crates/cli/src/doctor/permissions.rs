@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn few_files_are_warned_of_and_unlimited_is_not() {
-        let of = |files_max| Limits { locked_bytes_max: None, files_max, address_bytes_max: None };
+        let of = |files_max| Limits { locked_bytes_max: None, files_max };
         assert_eq!(files(&of(Some(1024))).state, State::Warn);
         assert_eq!(files(&of(None)).state, State::Ok);
         assert_eq!(locked(&of(None)).value, "unlimited");

@@ -26,8 +26,6 @@ pub struct Settings {
     pub numa_balancing: Option<i64>,
     /// Whether memory may be promised that does not exist (0 heuristic, 1 always, 2 never).
     pub overcommit_memory: Option<i64>,
-    /// How many separate mappings one process may have.
-    pub map_count_max: Option<i64>,
 }
 
 /// The running kernel's release.
@@ -42,7 +40,6 @@ pub fn settings(root: &Root) -> Settings {
         perf_event_paranoid: root.number("/proc/sys/kernel/perf_event_paranoid"),
         numa_balancing: root.number("/proc/sys/kernel/numa_balancing"),
         overcommit_memory: root.number("/proc/sys/vm/overcommit_memory"),
-        map_count_max: root.number("/proc/sys/vm/max_map_count"),
     }
 }
 

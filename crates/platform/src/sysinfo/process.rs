@@ -5,9 +5,7 @@ use serde::Serialize;
 
 use super::Root;
 
-/// Number of `CAP_IPC_LOCK` (linux/capability.h).
-pub const CAP_IPC_LOCK: u32 = 14;
-/// Number of `CAP_SYS_ADMIN`.
+/// Number of `CAP_SYS_ADMIN` (linux/capability.h).
 pub const CAP_SYS_ADMIN: u32 = 21;
 /// Number of `CAP_SYS_NICE`, which lets a process move another one's pages.
 pub const CAP_SYS_NICE: u32 = 23;
@@ -21,8 +19,6 @@ pub struct Limits {
     pub locked_bytes_max: Option<u64>,
     /// Files that it may have open.
     pub files_max: Option<u64>,
-    /// Address space that it may have.
-    pub address_bytes_max: Option<u64>,
 }
 
 /// Reads the soft limits.
@@ -30,7 +26,6 @@ pub fn limits() -> Limits {
     Limits {
         locked_bytes_max: getrlimit(Resource::Memlock).current,
         files_max: getrlimit(Resource::Nofile).current,
-        address_bytes_max: getrlimit(Resource::As).current,
     }
 }
 
