@@ -13,7 +13,7 @@ PY43 := .venv-43/bin/python
 MVN := mvn -B -ntp -q -f spark/pom.xml
 JAR := spark/target/warmset-spark_2.13-0.1.0.jar
 NATIVE := target/release/libwarmset_jni.so
-RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml
+RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SPARK_SOURCES := spark/pom.xml $(shell find spark/src/main -type f 2>/dev/null)
 export PYTHONPATH := $(CURDIR)/bench
 export PYTHONDONTWRITEBYTECODE := 1
@@ -69,6 +69,19 @@ test-spark: $(NATIVE) $(STAMPS)/maven
 test-python: $(JAR) .venv/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree
 
+# What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
+FUZZ := --locked --manifest-path crates/region/fuzz/Cargo.toml --target-dir target/fuzz
+FUZZ_SECONDS := 60
+FUZZ_FLAGS := --cfg fuzzing -C passes=sancov-module -C codegen-units=1 -C debug-assertions \
+	-C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-C llvm-args=-sanitizer-coverage-pc-table
+
+# With --target the flags stay away from build scripts.
+.PHONY: fuzz
+fuzz: $(STAMPS)/base ## Feed the region-file parser random bytes (FUZZ_SECONDS=60)
+	RUSTFLAGS="$(FUZZ_FLAGS)" cargo run -q --release $(FUZZ) --target "$$(rustc -vV | sed -n 's/^host: //p')" \
+		-- -max_total_time=$(FUZZ_SECONDS) -max_len=65536
+
 .PHONY: test-bench
 test-bench:
 	$(MAKE) bench B=region-scan QUICK=1
@@ -85,6 +98,7 @@ check-rust: $(STAMPS)/base
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	cargo check -q $(FUZZ) --no-default-features
 
 .PHONY: check-licences
 check-licences: $(STAMPS)/deny
