@@ -6,14 +6,27 @@
 
 mod errors;
 mod stores;
+mod warnings;
 
 use jni::JNIEnv;
 use jni::objects::{JClass, JLongArray, JString};
 use jni::sys::{jint, jlong, jstring};
-use warmset_region::{Config, Error, PinStart, Store};
+use warmset_region::{Config, Error, PinStart, Root, Store, memory_bound};
 
 use crate::errors::{Failure, guarded};
 use crate::stores::{add_store, remove_store, with_store};
+
+/// `memoryLimit`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_memoryLimit<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+) -> jlong {
+    guarded(&mut env, jlong::MAX, |_| {
+        let limit = memory_bound(&Root::live()).and_then(|bound| jlong::try_from(bound.limit_bytes).ok());
+        Ok(limit.unwrap_or(jlong::MAX))
+    })
+}
 
 /// `open`
 #[unsafe(no_mangle)]
@@ -23,6 +36,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_open<'a>(
     config: JString<'a>,
 ) -> jlong {
     guarded(&mut env, 0, |env| {
+        warnings::to_stderr();
         let json: String = env.get_string(&config)?.into();
         let store = Config::from_json(&json).and_then(Store::open).map_err(Failure::Checked)?;
         Ok(add_store(store))
@@ -183,7 +197,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_setBudget<'a>(
 ) {
     guarded(&mut env, (), |_| {
         let budget = u64::try_from(bytes)
-            .map_err(|_| Failure::Argument(format!("budget_bytes: {bytes} is negative")))?;
+            .map_err(|_| Failure::Argument(format!("a budget cannot have {bytes} bytes")))?;
         with_store(store, |store| Ok(store.set_budget(budget)?))
     });
 }

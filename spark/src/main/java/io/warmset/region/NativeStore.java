@@ -20,11 +20,15 @@ public final class NativeStore {
 
   private NativeStore() {}
 
+  /** The most memory that this process can use, in bytes: the machine's, or the tightest limit on it. */
+  public static native long memoryLimit();
+
   /**
    * Opens a store.
    *
    * @param configJson {@code {"dir","budget_bytes","budget_bytes_max","flash_bytes_max","huge_pages":"auto|on|off|hugetlb",
-   *     "io":"auto|io_uring|threads"}}; only the first two are required
+   *     "io":"auto|io_uring|threads","names":{}}}; only the first two are required. {@code names} says what errors call
+   *     the other keys.
    * @return the store's handle, greater than 0
    * @throws IOException naming the setting that cannot work here
    */

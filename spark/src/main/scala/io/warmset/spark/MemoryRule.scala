@@ -34,7 +34,11 @@ object MemoryRule {
       cpus: Int,
       heapBytesMax: Long,
       sparkOffHeapBytes: Long,
-      executorCores: Option[Int])
+      executorCores: Option[Int]) {
+
+    /** The same with no more memory than `bytes`, the limit as the native side finds it. */
+    def atMost(bytes: Long): Machine = copy(totalBytes = math.min(totalBytes, bytes))
+  }
 
   def budgetBytes(machine: Machine): Long = {
     val part = machine.executorCores match {
@@ -46,7 +50,10 @@ object MemoryRule {
     math.max(64 * MiB, (free * Share).toLong / (2 * MiB) * (2 * MiB))
   }
 
-  /** This machine as the JVM sees it: container limits (cgroup v1 and v2) are taken into account. */
+  /**
+   * This machine as the JVM sees it. Of container limits it may miss those of outer groups and
+   * `memory.high`: see `atMost`.
+   */
   def thisMachine(sparkOffHeapBytes: Long, executorCores: Option[Int]): Machine = {
     val total = ManagementFactory.getOperatingSystemMXBean match {
       case os: com.sun.management.OperatingSystemMXBean => os.getTotalMemorySize

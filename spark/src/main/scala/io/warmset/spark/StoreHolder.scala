@@ -3,7 +3,7 @@ package io.warmset.spark
 import java.io.{File, IOException}
 import java.nio.file.Files
 
-import io.warmset.region.{NativeLibrary, Store}
+import io.warmset.region.{NativeLibrary, NativeStore, Store}
 
 /**
  * The region store of this process, if it has one: executors open it, batches are written to it.
@@ -28,9 +28,10 @@ object StoreHolder {
     synchronized {
       current.getOrElse {
         val directory = chooseDirectory(conf, localDirs)
-        val budget = budgetBytes(conf, machine)
         NativeLibrary.load(directory)
-        val store = Store.open(json(conf, directory, budget, machine))
+        val limited = machine.atMost(NativeStore.memoryLimit())
+        val budget = budgetBytes(conf, limited)
+        val store = Store.open(json(conf, directory, budget, limited))
         val opened = Running(store, conf, directory, budget)
         running = Some(opened)
         opened
@@ -47,8 +48,8 @@ object StoreHolder {
       case Some(asked) if asked > machine.totalBytes =>
         throw new IllegalArgumentException(
           s"${WarmsetConf.Memory.name} is $asked bytes, but this machine or container has only " +
-            s"${machine.totalBytes}; it must leave room for the Java heap as well " +
-            s"(${machine.heapBytesMax} bytes at most)")
+            s"${machine.totalBytes} (`warmset doctor` shows the limit); it must leave room for the " +
+            s"Java heap as well (${machine.heapBytesMax} bytes at most)")
       case Some(asked) => asked
       case None => MemoryRule.budgetBytes(machine)
     }
@@ -82,8 +83,15 @@ object StoreHolder {
     s"""{"dir":${quote(directory.getAbsolutePath)},"budget_bytes":$budgetBytes,""" +
       s""""budget_bytes_max":$budgetMax,""" +
       s""""flash_bytes_max":${conf.flashBytesMax.map(_.toString).getOrElse("null")},""" +
-      s""""huge_pages":${quote(conf.hugePages)},"io":${quote(conf.io)}}"""
+      s""""huge_pages":${quote(conf.hugePages)},"io":${quote(conf.io)},"names":$names}"""
   }
+
+  /** What the store's errors call its settings. */
+  private val names: String = Seq(
+    "dir" -> WarmsetConf.Directory, "budget_bytes" -> WarmsetConf.Memory,
+    "budget_bytes_max" -> WarmsetConf.Memory, "flash_bytes_max" -> WarmsetConf.FlashMax,
+    "huge_pages" -> WarmsetConf.HugePages, "io" -> WarmsetConf.Io)
+    .map { case (key, setting) => quote(key) + ":" + quote(setting.name) }.mkString("{", ",", "}")
 
   private def quote(text: String): String = {
     val escaped = text.flatMap {

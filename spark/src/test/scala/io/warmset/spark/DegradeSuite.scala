@@ -3,6 +3,8 @@ package io.warmset.spark
 import java.io.File
 import java.nio.file.Files
 
+import com.fasterxml.jackson.databind.ObjectMapper
+import io.warmset.region.{NativeLibrary, NativeStore}
 import org.apache.spark.SparkException
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.storage.StorageLevel
@@ -79,6 +81,40 @@ class DegradeSuite extends AnyFunSuite {
     assert(why.contains("spark.warmset.memory is '-3g'"), why)
     val more = refused("spark.warmset.memory" -> "900000g")
     assert(more.contains("spark.warmset.memory is"), more)
+  }
+
+  test("reserved huge pages that are not there: the setting is named") {
+    val free = new File("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    assume(!free.exists || new String(Files.readAllBytes(free.toPath)).trim == "0",
+      "SKIPPED: this machine has reserved huge pages")
+    val why = refused("spark.warmset.hugePages" -> "hugetlb", "spark.warmset.required" -> "true")
+    assert(why.contains("spark.warmset.hugePages: `hugetlb` needs 32 reserved"), why)
+    assert(why.contains("vm.nr_hugepages") && !why.contains("huge_pages:"), why)
+  }
+
+  test("a machine that the JVM takes for larger than it is") {
+    NativeLibrary.load(directory)
+    val limit = NativeStore.memoryLimit()
+    val jvm = MemoryRule.Machine(limit * 2, 2, limit / 4, 0, None)
+    def conf(settings: (String, String)*) = WarmsetConf.read(Map(settings: _*).get)
+    val dir = "spark.warmset.dir" -> directory.getPath
+    try {
+      assert(StoreHolder.open(conf(dir), jvm, Nil).budgetBytes ==
+        MemoryRule.budgetBytes(jvm.copy(totalBytes = limit)))
+      StoreHolder.close()
+      val store = StoreHolder.open(conf(dir, "spark.warmset.memory" -> "64m"), jvm, Nil).store
+      val budget = () => new ObjectMapper().readTree(store.stats()).path("budget_bytes").asLong
+      assert(budget() == (64L << 20))
+      store.setBudget(128L << 20)
+      assert(budget() == (128L << 20))
+      val error = intercept[IllegalArgumentException](store.setBudget(limit * 2))
+      assert(error.getMessage.startsWith("spark.warmset.memory: "), error.getMessage)
+      assert(intercept[IllegalArgumentException](store.setBudget(-1)).getMessage.contains("-1 bytes"))
+      assert(budget() == (128L << 20))
+    } finally StoreHolder.close()
+    val more = intercept[IllegalArgumentException](
+      StoreHolder.open(conf(dir, "spark.warmset.memory" -> (limit + 1).toString), jvm, Nil))
+    assert(more.getMessage.startsWith("spark.warmset.memory is "), more.getMessage)
   }
 
   test("spark.warmset.enabled=false: stock Spark") {

@@ -74,6 +74,12 @@ class WarmsetConfSuite extends AnyFunSuite {
     assert(MemoryRule.budgetBytes(machine.copy(totalBytes = 8 * GiB)) == (64L << 20))
   }
 
+  test("a limit that the JVM does not see binds the rule") {
+    assert(MemoryRule.budgetBytes(machine.atMost(16 * GiB)) ==
+      MemoryRule.budgetBytes(machine.copy(totalBytes = 16 * GiB)))
+    assert(machine.atMost(Long.MaxValue) == machine)
+  }
+
   test("a budget beyond the machine is refused by name") {
     val conf = read("spark.warmset.memory" -> "65g")
     val error = intercept[IllegalArgumentException](StoreHolder.budgetBytes(conf, machine))
