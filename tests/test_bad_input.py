@@ -176,6 +176,41 @@ def test_directory_that_does_not_allow_execution(launch: Launch) -> None:
         assert "noexec" in warnings[0] or "spark.warmset.dir" in warnings[0]
 
 
+@needs_mounts
+def test_huge_pages_that_the_kernel_does_not_give(launch: Launch) -> None:
+    enabled = "/sys/kernel/mm/transparent_hugepage/enabled"
+    workdir = launch.new_directory()
+    prefix = sandbox.mounts(sandbox.show_text(enabled, "always madvise [never]", workdir / "enabled"))
+    with launch(VERSION, {"spark.warmset.hugePages": "on"}, workdir=workdir, prefix=prefix) as child:
+        assert_stock_and_right(child.call("storage.round_trip", level="MEMORY_AND_DISK"))
+        warnings = warmset_warnings(child.log_lines())
+    assert len(warnings) == 1
+    assert f"spark.warmset.hugePages: this kernel gives no transparent huge pages ({enabled}" in warnings[0]
+
+
+def test_io_uring_that_is_demanded_and_refused(launch: Launch) -> None:
+    with launch(VERSION, {"spark.warmset.io": "io_uring"}, prefix=sandbox.without_io_uring()) as child:
+        assert_stock_and_right(child.call("storage.round_trip", level="MEMORY_AND_DISK"))
+        warnings = warmset_warnings(child.log_lines())
+    assert len(warnings) == 1
+    assert "spark.warmset.io: cannot start: " in warnings[0]
+
+
+@needs_mounts
+def test_what_the_store_warns_of_is_in_the_log(launch: Launch) -> None:
+    """A file system without O_DIRECT: the store works, and says so in one line."""
+    workdir = launch.new_directory()
+    (workdir / "regions").mkdir()
+    prefix = sandbox.mounts(f"mount -t ramfs ramfs {workdir / 'regions'}")
+    with launch(VERSION, workdir=workdir, prefix=prefix) as child:
+        seen = child.call("storage.round_trip", level="MEMORY_AND_DISK")
+        lines = [line for line in child.log_lines() if line.startswith("warmset: ")]
+    assert seen["stats"]["regions"] > 0
+    assert len(lines) == 1
+    assert "no direct I/O" in lines[0]
+    assert str(workdir / "regions") in lines[0]
+
+
 @pytest.mark.parametrize("huge_pages", ["auto", "off"])
 def test_without_huge_pages(launch: Launch, huge_pages: str) -> None:
     prefix = sandbox.without_huge_pages() if huge_pages == "auto" else []

@@ -67,6 +67,12 @@ def remount(folder: str, options: str) -> str:
     return f"mount --bind {folder} {folder} && mount -o remount,bind,{options} {folder}"
 
 
+def show_text(file: str, text: str, scratch: Path) -> str:
+    """A file of the kernel that says `text`, kept in `scratch` meanwhile."""
+    where = shlex.quote(str(scratch))
+    return f"printf '%s\\n' {shlex.quote(text)} > {where} && mount --bind {where} {shlex.quote(file)}"
+
+
 def without_huge_pages() -> list[str]:
     """Transparent huge pages are refused to the child, whatever it asks for."""
     return [sys.executable, "-c", _NO_HUGE_PAGES + _RUN]
