@@ -62,7 +62,7 @@ test-loom: $(STAMPS)/base
 	RUSTFLAGS="--cfg loom" cargo test --locked --release -p warmset-region --test loom --target-dir target/loom
 
 .PHONY: test-spark
-test-spark: $(NATIVE) $(STAMPS)/maven
+test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 	mvn -B -ntp -f spark/pom.xml test
 
 .PHONY: test-python

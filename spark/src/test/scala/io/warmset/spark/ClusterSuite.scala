@@ -44,11 +44,11 @@ class ClusterSuite extends AnyFunSuite with Eventually {
   }
 
   private def withCluster(settings: (String, String)*)(body: SparkSession => Unit): Unit = {
-    assume(sparkHome.isDefined, s"no Spark $SPARK_VERSION installation: set SPARK_HOME to one, or " +
-      s"put PySpark $SPARK_VERSION into a virtual environment .venv* of this tree")
+    val home = sparkHome.getOrElse(fail(s"no Spark $SPARK_VERSION installation: set SPARK_HOME " +
+      "to one, or run `make .venv/.stamp .venv-43/.stamp`, which install PySpark 4.2 and 4.3"))
     val directory = Files.createTempDirectory("warmset-cluster").toFile
     val before = Option(System.getProperty("spark.test.home"))
-    System.setProperty("spark.test.home", sparkHome.get.getPath)
+    System.setProperty("spark.test.home", home.getPath)
     val all = Map("spark.plugins" -> "io.warmset.spark.WarmsetPlugin",
       "spark.warmset.memory" -> "64m", "spark.warmset.dir" -> directory.getPath,
       "spark.warmset.smallPartition" -> "0", "spark.warmset.stats.interval" -> "100ms",
