@@ -35,9 +35,22 @@ java_major() {
     javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p'
 }
 
+# Fails with one line unless Rust is new enough for this workspace and has what `make check` runs.
+rust() {
+    local needed found
+    needed=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    found=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) || true
+    local wanted="please install Rust $needed or newer with rustfmt and clippy (https://rustup.rs)"
+    [ -n "$found" ] && cargo --version >/dev/null 2>&1 || die "$wanted; there is no cargo and rustc that work on the PATH"
+    printf '%s\n' "$needed" "${found%%-*}" | sort -CV || die "$wanted; the rustc on the PATH is $found"
+    cargo fmt --version >/dev/null 2>&1 || die "$wanted; rustfmt is missing"
+    cargo clippy --version >/dev/null 2>&1 || die "$wanted; clippy is missing"
+}
+
 base() {
     local missing=()
     has cc || missing+=(build-essential)
+    has make || missing+=(make)
     has git || missing+=(git)
     has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
     if ! has javac || [ "$(java_major)" -lt 17 ]; then
@@ -46,15 +59,16 @@ base() {
     fi
     has mvn || missing+=(maven)
     packages "${missing[@]}"
-    has cargo || die "please install Rust 1.85 or newer (rustup, or your system's packages); cargo is not on the PATH"
+    rust
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "please install Python 3.11 or newer"
 }
 
-# The tab in the Spark UI is tested in a headless browser.
+# The tab in the Spark UI is tested in a headless browser; the README's commands use jq.
 test_tools() {
     local missing=()
     has chromium || missing+=(chromium)
     has chromedriver || missing+=(chromium-driver)
+    has jq || missing+=(jq)
     packages "${missing[@]}"
 }
 
