@@ -39,6 +39,9 @@ pytestmark = pytest.mark.usefixtures("only_with_plugin")
 needs_mounts = pytest.mark.skipif(
     not sandbox.can_mount(), reason="needs a mount namespace of its own (unshare -m, as root)"
 )
+needs_images = pytest.mark.skipif(
+    not sandbox.can_mount_images(), reason="needs loop devices and mkfs.ext4 (package e2fsprogs), as root"
+)
 
 
 def assert_stock_and_right(seen: dict[str, Any]) -> None:
@@ -112,7 +115,7 @@ def test_read_only_directory(launch: Launch) -> None:
 
 
 @needs_mounts
-@pytest.mark.parametrize("kind", ["tmpfs", "ext4 image"])
+@pytest.mark.parametrize("kind", ["tmpfs", pytest.param("ext4 image", marks=needs_images)])
 def test_full_disk_loses_nothing(launch: Launch, kind: str) -> None:
     """32 MB of data with 16 MB of memory and 12 MB of disk: the rest stays under Spark's rules."""
     workdir = launch.new_directory()

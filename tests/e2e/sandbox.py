@@ -10,6 +10,7 @@ import functools
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 _PRELUDE = """
@@ -41,6 +42,18 @@ def can_mount() -> bool:
     """Whether this user may make a mount namespace and mount a tmpfs in it."""
     probe = ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]
     return subprocess.run(probe, capture_output=True, timeout=20).returncode == 0
+
+
+@functools.cache
+def can_mount_images() -> bool:
+    """Whether `loop_image` works here: containers often have no loop devices, small systems no mkfs.ext4."""
+    if not can_mount():
+        return False
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory) / "mounted"
+        folder.mkdir()
+        probe = [*mounts(loop_image(Path(directory) / "disk.img", folder, 12)), "true"]
+        return subprocess.run(probe, capture_output=True, timeout=60).returncode == 0
 
 
 def mounts(*commands: str) -> list[str]:
