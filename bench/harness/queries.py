@@ -1,4 +1,4 @@
-"""The queries, over `lineitem` and `supplier` of TPC-H. Prices are doubles (see `data`).
+"""The queries, over `lineitem` and `supplier` of TPC-H, with prices as doubles or decimals (see `data`).
 
 Every text is fixed but for the name of one result column, which changes from run to run: a new query object each time,
 with the same generated code, so that no run times its own compilation. Q1 and Q6 are TPC-H's with their validation

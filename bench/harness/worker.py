@@ -11,9 +11,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
+
+from harness import pages
 
 LEVELS = {
     "MEMORY_AND_DISK_DESER": StorageLevel(True, True, False, True),
@@ -99,6 +102,11 @@ class Worker:
         self.jvm.java.lang.System.gc()
         runtime = self.jvm.java.lang.Runtime.getRuntime()
         return {"heap_used_bytes": runtime.totalMemory() - runtime.freeMemory()}
+
+    def on_pages(self) -> dict:
+        """Huge pages of the JVM that are not the pool's."""
+        smaps = Path(f"/proc/{self.jvm.java.lang.ProcessHandle.current().pid()}/smaps")
+        return {"heap_huge_bytes": pages.outside_pool(smaps.read_text, lambda: self.warmset()["huge_bytes"])}
 
     def on_storage(self) -> dict:
         """What the cache takes, in memory and on disk."""

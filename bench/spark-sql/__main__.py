@@ -22,7 +22,7 @@ from harness.ending import end_in_order
 from harness.machine import ROOT, Run, describe, disk_speed
 from harness.progress import Progress
 from harness.statistics import geomean, rounded
-from options import PARTS, Options, parse
+from options import Options, parse
 
 STOCK = tuple(name for name in engines.MAKERS if name != "warmset")
 
@@ -38,9 +38,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
         figures, raw, sound = measure(options, run, Path(directory), progress)
     progress.finish()
-    file = "raw.json" if set(options.parts) == set(PARTS) else f"raw-{'-'.join(options.parts)}.json"
+    file = f"raw{options.suffix}.json"
     run.write(file, {"machine": describe(), "options": asdict(options), **raw, "result": figures})
-    run.write("README.md", report.readme(options))
+    run.write(f"README{options.suffix}.md", report.readme(options, file))
     print(report.tables(raw))
     print(f"raw figures: {run.shown(file)}")
     print(f"result: {json.dumps(figures)}")
@@ -51,14 +51,15 @@ def measure(options: Options, run: Run, scratch: Path, progress: Progress) -> tu
     """Runs the parts that were asked for; answers with the result line, the raw figures, and whether all was sound."""
     figures: dict[str, object] = dict.fromkeys(
         ["overflow_geomean", "overflow_worst", "fits_geomean", "fits_cpu_geomean", "fits_worst", "limit_ratio",
-         "footprint_ratio", "materialise_ratio", "half_memory_ok", "huge_fraction"]
+         "footprint_ratio", "materialise_ratio", "half_memory_ok", "huge_fraction",
+         "heap_huge_bytes"]
     )  # fmt: skip
     raw: dict[str, object] = {}
     sound = True
     outcomes: dict[str, regimes.Outcome] = {}
     if {"overflow", "fits"} & set(options.parts):
         progress.step(f"generating TPC-H, scale {options.scale:g} (kept in data/)")
-        tables = {name: data.table(name, options.scale) for name in ("lineitem", "supplier")}
+        tables = {name: data.table(name, options.scale, options.form) for name in ("lineitem", "supplier")}
     for name, memory in (("overflow", options.overflow_bytes), ("fits", options.fits_bytes)):
         if name in options.parts:
             outcome = regimes.play(name, memory, options, tables, run.logs(), scratch, progress)
@@ -81,6 +82,7 @@ def measure(options: Options, run: Run, scratch: Path, progress: Progress) -> tu
         figures["footprint_ratio"] = rounded(measured.footprint_ratio)
         figures["materialise_ratio"] = rounded(measured.materialise_ratio)
         figures["huge_fraction"] = rounded(measured.huge_fraction)
+        figures["heap_huge_bytes"] = measured.heap_huge_bytes
     if "half" in options.parts:
         raw["half"] = half.play(options, run.logs(), scratch, progress)
         figures["half_memory_ok"] = raw["half"]["ok"]

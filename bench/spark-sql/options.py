@@ -9,6 +9,7 @@ from dataclasses import dataclass
 MIB = 1 << 20
 # What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
 OVERHEAD_BYTES = 576 * MIB
+FORMS = ("double", "raw")
 PARTS = ("overflow", "fits", "sizes", "half")
 
 
@@ -20,6 +21,7 @@ class Options:
     parts: tuple[str, ...]
     engines: tuple[str, ...]
     scale: float
+    form: str
     overflow_bytes: int
     fits_bytes: int
     rounds: int
@@ -30,6 +32,13 @@ class Options:
     keep_all: bool
     cpus: int
 
+    @property
+    def suffix(self) -> str:
+        """What tells the files of this kind of run from others of the same day: parts that are not all, the form."""
+        parts = [part for part in PARTS if part in self.parts]
+        names = [*(parts if len(parts) < len(PARTS) else []), *(["decimals"] if self.form == "raw" else [])]
+        return "".join(f"-{name}" for name in names)
+
 
 def parse(known_engines: tuple[str, ...]) -> Options:
     """Reads the command line."""
@@ -38,6 +47,12 @@ def parse(known_engines: tuple[str, ...]) -> Options:
     parser.add_argument("--parts", default=",".join(PARTS), help="which parts to run (%(default)s)")
     parser.add_argument("--engines", help="which stock engines to compare with")
     parser.add_argument("--scale", type=float, help="TPC-H scale factor")
+    parser.add_argument(
+        "--form",
+        choices=FORMS,
+        default=FORMS[0],
+        help="prices as doubles, or raw: the decimals that TPC-H has (%(default)s)",
+    )
     parser.add_argument("--overflow", type=int, metavar="MIB", help="heap and pool where the cache does not fit")
     parser.add_argument("--fits", type=int, metavar="MIB", help="heap and pool where it fits")
     parser.add_argument("--rounds", type=int, help="timed rounds")
@@ -57,6 +72,7 @@ def parse(known_engines: tuple[str, ...]) -> Options:
         quick=quick,
         parts=parts,
         engines=engines,
+        form=given.form,
         scale=given.scale or (0.25 if quick else 6.0),
         overflow_bytes=(given.overflow or (672 if quick else 1088)) * MIB,
         fits_bytes=(given.fits or (2048 if quick else 9216)) * MIB,

@@ -6,6 +6,14 @@ from harness import queries
 from harness.statistics import median_of
 from options import OVERHEAD_BYTES, Options
 
+FORMS = {
+    "double": "prices as doubles (`--form double`: Spark's arithmetic on wide decimals\n  costs more than a scan)",
+    "raw": "prices as the decimals that TPC-H has (`--form raw`)",
+}
+LIMIT = """
+- `limit`: a query's time in `overflow` over max(its time in `fits`, bytes it read / the disk's O_DIRECT bandwidth as
+  `warmset doctor` measures it in the same run)."""
+
 
 def tables(raw: dict) -> str:
     """One table per regime, the limit, and what became of the half-memory runs."""
@@ -67,13 +75,24 @@ def shown(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.2f}"
 
 
-def readme(options: Options) -> str:
-    """How the raw figures came about."""
+def readme(options: Options, raw_file: str) -> str:
+    """How the figures in `raw_file` came about."""
     quick = " QUICK=1" if options.quick else ""
+    parts = {
+        "overflow": f"{options.overflow_bytes >> 20} MiB of heap and pool.",
+        "fits": f"{options.fits_bytes >> 20} MiB of heap and pool.",
+        "sizes": f"footprint at scale {min(1.0, options.sizes_scale):g}, with `lineitem`'s decimals in either form; "
+        f"materialising at scale {options.sizes_scale:g}.",
+        "half": f"{options.half_rows} rows x 22 columns in {options.half_bytes >> 20} MiB and, for Warmset, also in "
+        "half of it.",
+    }
+    what = "\n".join(f"- `{part}`: {text}" for part, text in parts.items() if part in options.parts)
+    if {"overflow", "fits"} <= set(options.parts):
+        what += LIMIT
     return f"""# spark-sql
 
-`make bench B=spark-sql{quick}`, parts {", ".join(options.parts)}, on the machine described in
-`raw.json` (`raw-PARTS.json` where only some parts were run).
+`make bench B=spark-sql{quick} ARGS="--parts {",".join(options.parts)} --form {options.form}"`, on the machine described
+in `{raw_file}`, which has all options and figures.
 
 Each engine is Spark in local mode on {options.cpus} cores in a process of its own, in a memory group of its heap and
 pool plus {OVERHEAD_BYTES >> 20} MiB for what a JVM needs besides. All engines of a batch are alive at once and play
@@ -82,11 +101,7 @@ Every run is a new query object; a result column's name changes from run to run,
 are medians; a ratio is the best stock engine's median over Warmset's of the same batch, query by query. After the
 first round, stock engines that are at least 1.6 times slower than the best one on every query are not timed further.
 
-- data: TPC-H `lineitem` at scale {options.scale:g}, prices as doubles (Spark's arithmetic on wide decimals costs more
-  than a scan); `supplier` is read from Parquet. The footprint is taken on `lineitem` with its decimals.
-- `overflow`: {options.overflow_bytes >> 20} MiB of heap and pool; `fits`: {options.fits_bytes >> 20} MiB.
-- `limit`: a query's time in `overflow` over max(its time in `fits`, bytes it read / the disk's O_DIRECT bandwidth as
-  `warmset doctor` measures it in the same run).
-- `sizes`: footprint at scale {min(1.0, options.sizes_scale):g}; materialising at scale {options.sizes_scale:g}.
-- `half`: {options.half_rows} rows x 22 columns in {options.half_bytes >> 20} MiB and, for Warmset, also in half of it.
+- data: TPC-H `lineitem` at scale {options.scale:g}, {FORMS[options.form]};
+  `supplier` is read from Parquet.
+{what}
 """

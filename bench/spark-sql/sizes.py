@@ -1,7 +1,8 @@
 """Footprint and materialising: how large the cache is, and how long making it takes.
 
 The footprint is taken on `lineitem` as the generator writes it, decimals and all, against stock's compressed cache.
-Materialising is timed in interleaved rounds, with prices as doubles, against stock's uncompressed cache.
+Materialising is timed in interleaved rounds, with prices in the form that was asked for, against stock's uncompressed
+cache. Huge pages are counted at its end, when the Java heap has been used.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Sizes:
     footprint_ratio: float
     materialise_ratio: float
     huge_fraction: float
+    heap_huge_bytes: int | None
     raw: dict
 
 
@@ -38,13 +40,20 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> Siz
             players[maker] = contest.open_player(stack, spec, memory_bytes + OVERHEAD_BYTES, logs, scratch / "sizes")
         footprints = {name: footprint(players[name], options, progress) for name in ("warmset", "stock")}
         seconds = materialise([players["warmset"], players["uncompressed"]], options, progress)
+        pages = players["warmset"].ask("count huge pages", 60, op="pages") or {}
     ours, theirs = cached_bytes(footprints["warmset"]), cached_bytes(footprints["stock"])
     statistics = (footprints["warmset"] or {}).get("warmset") or {}
     return Sizes(
         footprint_ratio=ours / theirs if theirs else float("nan"),
         materialise_ratio=median_of(seconds["warmset"]) / median_of(seconds["uncompressed"]),
         huge_fraction=huge_fraction(statistics),
-        raw={"footprints": footprints, "materialise_seconds": seconds, "scale": options.sizes_scale},
+        heap_huge_bytes=pages.get("heap_huge_bytes"),
+        raw={
+            "footprints": footprints,
+            "materialise_seconds": seconds,
+            "scale": options.sizes_scale,
+            "heap_huge_bytes": pages.get("heap_huge_bytes"),
+        },
     )
 
 
@@ -84,7 +93,7 @@ def huge_fraction(statistics: dict) -> float:
 
 def materialise(players: list[Player], options: Options, progress: Progress) -> dict[str, list[float]]:
     """Caches and forgets the table in turns; the first round is a warm-up."""
-    path = data.table("lineitem", options.sizes_scale)
+    path = data.table("lineitem", options.sizes_scale, options.form)
     seconds: dict[str, list[float]] = {player.spec.name: [] for player in players}
     for player in players:
         player.ask("open lineitem", START_TIMEOUT_S, op="table", name="lineitem_files", path=str(path))
