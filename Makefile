@@ -21,17 +21,17 @@ export PYTHONDONTWRITEBYTECODE := 1
 .PHONY: help
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-28s %s\n", $$1, $$2}' Makefile
-	@echo "  make bench B=NAME [QUICK=1]       Run one benchmark: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))"
+	@echo "  make bench B=NAME [QUICK=1] [ARGS=...]  Run one benchmark: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))"
 
 # ---- what a user runs -------------------------------------------------------------------------------------------
 
 .PHONY: demo
 demo: $(JAR) .venv/.stamp ## Cache TPC-H data that outgrows memory: stock Spark and Warmset side by side
-	@$(PY) bench/demo $(if $(QUICK),--quick)
+	@$(PY) bench/demo $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench
 bench:
-	@test -n "$(B)" || { echo "make bench B=NAME [QUICK=1]; names: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))" >&2; exit 2; }
+	@test -n "$(B)" || { echo "make bench B=NAME [QUICK=1] [ARGS=...]; names: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))" >&2; exit 2; }
 	@test -d "bench/$(B)" || { echo "there is no bench/$(B)" >&2; exit 2; }
 	@$(MAKE) bench-$(B)
 
@@ -44,9 +44,9 @@ bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
 
 .PHONY: bench-region-scan
 bench-region-scan: $(STAMPS)/base
-	@directory=$$(python3 -m harness.machine region-scan $(if $(QUICK),quick)); \
-	cargo run -q --release --locked -p region-scan -- $(if $(QUICK),--quick) --json "$$directory/raw.json" $(ARGS); \
-	cp bench/region-scan/README.md "$$directory/"
+	@raw=target/region-scan.json; rm -f $$raw; \
+	cargo run -q --release --locked -p region-scan -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
+	test ! -f $$raw || python3 -m harness.machine region-scan $$raw bench/region-scan/README.md $(if $(QUICK),quick)
 
 # ---- tests ------------------------------------------------------------------------------------------------------
 

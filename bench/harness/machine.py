@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,8 +89,14 @@ def disk_speed(directory: Path) -> dict:
     return speed["data"]
 
 
-if __name__ == "__main__":
-    import sys
+def keep(benchmark: str, raw: Path, readme: Path, quick: bool) -> None:
+    """Keeps what a benchmark in another language measured, with the machine's description, and its README."""
+    run = Run.create(benchmark, quick)
+    run.write("raw.json", {"machine": describe(), **json.loads(raw.read_text())})
+    run.write("README.md", readme.read_text())
+    print(f"raw figures: {run.shown('raw.json')}", file=sys.stderr)
 
-    # For benchmarks in other languages: `python -m harness.machine NAME [quick]` makes their folder and names it.
-    print(Run.create(sys.argv[1], quick="quick" in sys.argv[2:]).directory)
+
+if __name__ == "__main__":
+    # `python -m harness.machine NAME RAW README [quick]`
+    keep(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), quick="quick" in sys.argv[4:])
