@@ -58,7 +58,7 @@ def main() -> int:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="warmset-demo-", dir=ROOT / "target")))
         players = []
         for maker in (engines.stock, engines.warmset):
-            spec = engines.with_small_partitions(maker(budget, cpus, scratch / maker.__name__))
+            spec = engines.for_small_heap(maker(budget, cpus, scratch / maker.__name__))
             progress.step(f"starting Spark: {spec.title}")
             players.append(contest.open_player(stack, spec, budget + OVERHEAD_BYTES, run.logs(), scratch))
         for player in players:

@@ -19,6 +19,8 @@ MIB = 1 << 20
 # Of a budget, what Warmset leaves to the Java heap: enough for Spark itself and the queries' hash tables.
 HEAP_SHARE = 0.45
 HEAP_BYTES_MIN = 640 * MIB
+# Engines that keep no blocks in memory that Spark manages.
+ELSEWHERE = ("warmset", "disk_only", "parquet")
 # The Arrow serialiser keeps its batches on the heap and reads them into direct memory: with all of the budget as heap
 # it is killed at the group's limit.
 ARROW_HEAP_SHARE = 0.75
@@ -117,11 +119,14 @@ def parquet(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
     return Spec("parquet", "Parquet, no cache", common(heap, cpus, scratch), level=None)
 
 
-def with_small_partitions(spec: Spec) -> Spec:
-    """The same engine with blocks that are small against a small heap.
+def for_small_heap(spec: Spec) -> Spec:
+    """The same engine, with small blocks if it keeps blocks on the heap.
 
-    With the default of 128 MiB of Parquet per partition, stock Spark could keep hardly any of them in memory.
+    With the default of 128 MiB of Parquet per partition, a small heap could keep hardly any of them. Engines that keep
+    their data elsewhere are faster with fewer and larger partitions.
     """
+    if spec.name in ELSEWHERE:
+        return spec
     return replace(spec, conf={**spec.conf, "spark.sql.files.maxPartitionBytes": "24m"})
 
 

@@ -102,7 +102,7 @@ def play(
                 place = scratch / f"{name}-{number}"
                 spec = engines.MAKERS[maker](memory_bytes, options.cpus, place / maker)
                 if name == "overflow":
-                    spec = engines.with_small_partitions(spec)
+                    spec = engines.for_small_heap(spec)
                 progress.step(f"{name}: starting and caching: {spec.title}")
                 player = contest.open_player(stack, spec, memory_bytes + OVERHEAD_BYTES, logs, place)
                 contest.load(player, tables, cached=["lineitem"])
