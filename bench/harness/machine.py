@@ -35,10 +35,16 @@ def describe() -> dict:
 
 
 def name() -> str:
-    """A short name for this kind of machine, used in the folder of its results."""
+    """A short name for this kind of machine, used in the folder of its results: `amd-epyc-2cpu-24g`."""
     known = describe()
     memory = round((known["memory_bytes"] or 0) / 2**30)
-    return f"{platform.machine()}-{known['cpus']}cpu-{memory}g"
+    return f"{processor(known['cpu_model'])}-{known['cpus']}cpu-{memory}g"
+
+
+def processor(model: str) -> str:
+    """The maker and the family of a processor: `Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz` is `intel-xeon`."""
+    words = re.findall(r"[a-z0-9]+", re.sub(r"\((r|tm)\)", " ", model.lower()))
+    return "-".join(words[:2]) or platform.machine()
 
 
 @dataclass(frozen=True)

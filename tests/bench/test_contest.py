@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import math
+import platform
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from harness import contest, data, engines, process, queries, statistics
+from harness import contest, data, engines, machine, process, queries, statistics
 from harness.contest import Player
 from harness.process import EngineDied
 from harness.progress import Progress
@@ -110,3 +111,11 @@ def test_decimals_become_doubles_and_views_strings():
     assert data.as_double(pa.decimal128(15, 2)) == pa.float64()
     assert data.as_double(pa.string_view()) == pa.string()
     assert data.as_double(pa.int64()) == pa.int64()
+
+
+@pytest.mark.parametrize(
+    ("model", "short"),
+    [("AMD EPYC", "amd-epyc"), ("Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz", "intel-xeon"), ("", "")],
+)
+def test_machines_are_named_by_maker_and_family(model: str, short: str):
+    assert machine.processor(model) == (short or platform.machine())
