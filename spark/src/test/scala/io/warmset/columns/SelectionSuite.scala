@@ -48,7 +48,8 @@ class SelectionSuite extends AnyFunSuite {
     ints ++ longs ++ decimals ++ Seq(
       Column("byte", ByteType, rnd => rnd.nextInt().toByte), Column("short", ShortType, rnd => rnd.nextInt().toShort),
       Column("date", DateType, rnd => rnd.nextInt(70000)), Column("timestamp", TimestampType, rnd => rnd.nextLong()),
-      Column("timestamp_ntz", TimestampNTZType, rnd => rnd.nextLong() >> 20), Column("time", TimeType(), rnd => rnd.nextInt(1 << 30).toLong),
+      Column("timestamp_ntz", TimestampNTZType, rnd => rnd.nextLong() >> 20),
+      Column("time", TimeType(), rnd => rnd.nextInt(1 << 30).toLong),
       Column("months", YearMonthIntervalType(), rnd => rnd.nextInt(500) - 250),
       Column("microseconds", DayTimeIntervalType(), rnd => rnd.nextLong() >> 9),
       Column("boolean", BooleanType, rnd => rnd.nextBoolean(), 1),
@@ -56,7 +57,11 @@ class SelectionSuite extends AnyFunSuite {
   }
 
   private val wideDecimal = Column("decimal of 16 bytes", DecimalType(38, 3),
-    rnd => decimal(DecimalType(38, 3), new BigInteger(120, rnd.self).multiply(BigInteger.valueOf(rnd.nextInt(3) - 1))), WarmDecimalVector.WIDE)
+    rnd => {
+      val sign = BigInteger.valueOf(rnd.nextInt(3) - 1)
+      decimal(DecimalType(38, 3), new BigInteger(120, rnd.self).multiply(sign))
+    },
+    WarmDecimalVector.WIDE)
 
   private def pick[T](rnd: Random, from: T*): T = from(rnd.nextInt(from.length))
 
@@ -64,8 +69,10 @@ class SelectionSuite extends AnyFunSuite {
     Column("float", FloatType, rnd => pick(rnd, Float.NaN, -0.0f, 0.0f, Float.NegativeInfinity, Float.PositiveInfinity,
       Float.MinPositiveValue, rnd.nextFloat() * 100, rnd.nextFloat()), 4),
     Column("the same float", FloatType, _ => 2.5f, 0),
-    Column("double", DoubleType, rnd => if (rnd.nextInt(4) > 0) rnd.nextGaussian() else pick(rnd, Double.NaN, -0.0, 0.0, Double.NegativeInfinity, Double.PositiveInfinity,
-      Double.MinPositiveValue, rnd.nextGaussian()), 8, 0),
+    Column("double", DoubleType, rnd =>
+      if (rnd.nextInt(4) > 0) rnd.nextGaussian()
+      else pick(rnd, Double.NaN, -0.0, 0.0, Double.NegativeInfinity, Double.PositiveInfinity,
+        Double.MinPositiveValue, rnd.nextGaussian()), 8, 0),
     Column("the same double", DoubleType, _ => -2.5, 0, 0), Column("NaN only", DoubleType, _ => Double.NaN, 0, 0),
     Column("few doubles", DoubleType, rnd => pick(rnd, Double.NaN, -0.0, 0.0, math.Pi, Double.NegativeInfinity), 1, Layout.FLAG_DICTIONARY),
     Column("prices", DoubleType, rnd => (rnd.nextInt(10000000) - 5000000) / 100.0, 3, Layout.FLAG_SCALED),
