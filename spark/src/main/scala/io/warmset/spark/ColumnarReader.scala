@@ -12,7 +12,6 @@ import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 import org.apache.spark.unsafe.Platform
-import org.apache.spark.warmset.SparkInternals
 
 /**
  * Cached batches of one partition as column vectors over the regions' own bytes.
@@ -180,7 +179,7 @@ private[spark] object ColumnarReader {
   /** The setting, or this task's part of half the memory. */
   private def prefetchBytesMax: Long = StoreHolder.current match {
     case Some(holder) =>
-      math.min(holder.conf.prefetchBytesMax, holder.budgetBytes / 2 / SparkInternals.taskSlots)
+      math.min(holder.conf.prefetchBytesMax, holder.budgetBytes / 2 / TaskSlots.ofThisProcess)
     case None => 0L
   }
 

@@ -4,6 +4,7 @@ import java.io.File
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 
+import org.apache.spark.SparkConf
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The table of settings: defaults, every kind of bad value, and the generated reference. */
@@ -93,5 +94,17 @@ class WarmsetConfSuite extends AnyFunSuite {
     assert(parsed.path("dir").asText == dir.getAbsolutePath)
     assert(parsed.path("budget_bytes").asLong == (1L << 30))
     assert(parsed.path("flash_bytes_max").isNull)
+  }
+
+  test("task slots of a process") {
+    def slots(settings: (String, String)*): Int =
+      TaskSlots.of(new SparkConf(false).setAll(settings), cpus = 6)
+    assert(slots("spark.master" -> "local") == 1)
+    assert(slots("spark.master" -> "local[8]") == 8)
+    assert(slots("spark.master" -> "local[*, 3]") == 6)
+    assert(slots("spark.master" -> "local[8]", "spark.task.cpus" -> "3") == 2)
+    assert(slots("spark.master" -> "spark://host:7077", "spark.executor.cores" -> "4") == 4)
+    assert(slots("spark.master" -> "local-cluster[2,1,768]") == 6)
+    assert(slots("spark.executor.cores" -> "2", "spark.task.cpus" -> "4") == 1)
   }
 }

@@ -6,7 +6,6 @@ import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.internal.config
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.{OwnedValues, WarmMemoryStore}
-import org.apache.spark.util.Utils
 
 /**
  * What Warmset asks of Spark that Spark keeps to itself; nothing else of ours refers to these.
@@ -24,19 +23,6 @@ object SparkInternals {
   /** Bytes that Spark may take outside the heap on its own account. */
   def offHeapBytes(conf: SparkConf): Long =
     if (conf.get(config.MEMORY_OFFHEAP_ENABLED)) conf.get(config.MEMORY_OFFHEAP_SIZE) else 0L
-
-  /** The most tasks that Spark runs at a time in this process. */
-  def taskSlots: Int = {
-    val cpus = Runtime.getRuntime.availableProcessors
-    val (cores, perTask) = Option(SparkEnv.get).map(_.conf).fold((cpus, 1)) { conf =>
-      val master = conf.get("spark.master", "")
-      val cores =
-        if (Utils.isLocalMaster(conf)) SparkContext.numDriverCores(master)
-        else conf.getOption(config.EXECUTOR_CORES.key).fold(cpus)(_.toInt)
-      (cores, conf.get(config.CPUS_PER_TASK))
-    }
-    math.max(1, cores / perTask)
-  }
 
   /** This process's directories for blocks: they exist, and go when the application ends. */
   def localDirs: Seq[File] = SparkEnv.get.blockManager.diskBlockManager.localDirs.toSeq
