@@ -18,13 +18,15 @@ private[spark] object TaskSlots {
 
   /** At least 1. `cpus` stands in where the settings name no number of cores. */
   def of(conf: SparkConf, cpus: Int): Int = {
-    def number(key: String): Option[Int] = conf.getOption(key).flatMap(v => Try(v.trim.toInt).toOption)
+    // Spark 4.3 takes parts of a core per task.
+    def number(key: String): Option[Double] =
+      conf.getOption(key).flatMap(v => Try(v.trim.toDouble).toOption).filter(_ > 0)
     val cores = conf.get("spark.master", "") match {
       case "local" => 1
       case Local("*") => cpus
       case Local(threads) => Try(threads.toInt).getOrElse(cpus)
-      case _ => number("spark.executor.cores").getOrElse(cpus)
+      case _ => number("spark.executor.cores").fold(cpus)(_.toInt)
     }
-    math.max(1, cores / math.max(1, number("spark.task.cpus").getOrElse(1)))
+    math.max(1, (cores / number("spark.task.cpus").getOrElse(1.0)).toInt)
   }
 }

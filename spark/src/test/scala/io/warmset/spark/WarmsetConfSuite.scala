@@ -106,5 +106,6 @@ class WarmsetConfSuite extends AnyFunSuite {
     assert(slots("spark.master" -> "spark://host:7077", "spark.executor.cores" -> "4") == 4)
     assert(slots("spark.master" -> "local-cluster[2,1,768]") == 6)
     assert(slots("spark.executor.cores" -> "2", "spark.task.cpus" -> "4") == 1)
+    assert(slots("spark.executor.cores" -> "2", "spark.task.cpus" -> "0.5") == 4)
   }
 }
