@@ -1,7 +1,6 @@
 package io.warmset.columns;
 
 import java.math.BigDecimal;
-import java.util.Arrays;
 import java.util.function.LongUnaryOperator;
 
 import org.apache.spark.sql.types.DataType;
@@ -37,7 +36,9 @@ public final class WarmDecimalVector extends WarmVector {
   @Override
   public Decimal getDecimal(int rowId, int precision, int scale) {
     if (isNullAt(rowId)) return null;
-    if (width != WIDE) return Decimal.createUnsafe(narrow(rowId), precision, scale);
+    if (width != WIDE) {
+      return Decimal.createUnsafe(PackedLongs.get(data, width, mask, base, rowId), precision, scale);
+    }
     long address = data + (long) rowId * WIDE;
     long low = Platform.getLong(null, address);
     long high = Platform.getLong(null, address + Long.BYTES);
@@ -48,36 +49,14 @@ public final class WarmDecimalVector extends WarmVector {
   public void keepRange(Selection selection, long low, long high) {
     if (width == WIDE) return;
     keepPresent(selection);
-    if (low > high) {
-      selection.truncate(0);
-      return;
-    }
-    int[] rows = selection.rows();
-    int kept = 0;
-    for (int i = 0; i < selection.count(); i++) {
-      int row = rows[i];
-      rows[kept] = row;
-      kept += Long.compareUnsigned(narrow(row) - low, high - low) <= 0 ? 1 : 0;
-    }
-    selection.truncate(kept);
+    PackedLongs.keepRange(selection, data, width, mask, base, low, high);
   }
 
   @Override
   public void keepAnyOf(Selection selection, long[] ascending) {
     if (width == WIDE) return;
     keepPresent(selection);
-    int[] rows = selection.rows();
-    int kept = 0;
-    for (int i = 0; i < selection.count(); i++) {
-      int row = rows[i];
-      rows[kept] = row;
-      kept += Arrays.binarySearch(ascending, narrow(row)) >= 0 ? 1 : 0;
-    }
-    selection.truncate(kept);
-  }
-
-  private long narrow(int rowId) {
-    return base + (Platform.getLong(null, data + (long) rowId * width) & mask);
+    PackedLongs.keepAnyOf(selection, data, width, mask, base, ascending);
   }
 
   @Override

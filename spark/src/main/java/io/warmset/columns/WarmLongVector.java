@@ -1,6 +1,5 @@
 package io.warmset.columns;
 
-import java.util.Arrays;
 import java.util.function.LongUnaryOperator;
 
 import org.apache.spark.sql.types.DataType;
@@ -32,7 +31,7 @@ public final class WarmLongVector extends WarmVector {
 
   @Override
   public long getLong(int rowId) {
-    return base + (Platform.getLong(null, data + (long) rowId * width) & mask);
+    return PackedLongs.get(data, width, mask, base, rowId);
   }
 
   @Override
@@ -44,31 +43,13 @@ public final class WarmLongVector extends WarmVector {
   @Override
   public void keepRange(Selection selection, long low, long high) {
     keepPresent(selection);
-    if (low > high) {
-      selection.truncate(0);
-      return;
-    }
-    int[] rows = selection.rows();
-    int kept = 0;
-    for (int i = 0; i < selection.count(); i++) {
-      int row = rows[i];
-      rows[kept] = row;
-      kept += Long.compareUnsigned(getLong(row) - low, high - low) <= 0 ? 1 : 0;
-    }
-    selection.truncate(kept);
+    PackedLongs.keepRange(selection, data, width, mask, base, low, high);
   }
 
   @Override
   public void keepAnyOf(Selection selection, long[] ascending) {
     keepPresent(selection);
-    int[] rows = selection.rows();
-    int kept = 0;
-    for (int i = 0; i < selection.count(); i++) {
-      int row = rows[i];
-      rows[kept] = row;
-      kept += Arrays.binarySearch(ascending, getLong(row)) >= 0 ? 1 : 0;
-    }
-    selection.truncate(kept);
+    PackedLongs.keepAnyOf(selection, data, width, mask, base, ascending);
   }
 
   @Override
