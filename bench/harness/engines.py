@@ -24,6 +24,9 @@ ELSEWHERE = ("warmset", "disk_only", "parquet")
 # The Arrow serialiser keeps its batches on the heap and reads them into direct memory: with all of the budget as heap
 # it is killed at the group's limit.
 ARROW_HEAP_SHARE = 0.75
+# OFF_HEAP unrolls a block into direct buffers before it counts them: with all that is not heap as its pool, it is
+# killed at the group's limit.
+OFF_HEAP_POOL_SHARE = 0.75
 
 
 @dataclass(frozen=True)
@@ -94,9 +97,10 @@ def uncompressed(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
 
 
 def off_heap(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
-    """Spark's own off-heap level, with the split that Warmset has."""
+    """Spark's own off-heap level, with the heap that Warmset has."""
     heap = max(HEAP_BYTES_MIN, memory_bytes * HEAP_SHARE)
-    conf = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": mib(memory_bytes - heap)}
+    pool = (memory_bytes - heap) * OFF_HEAP_POOL_SHARE
+    conf = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": mib(pool)}
     return Spec("off_heap", "stock, OFF_HEAP", {**common(heap, cpus, scratch), **conf}, level="OFF_HEAP")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -35,20 +36,29 @@ def main() -> int:
     progress = Progress(total=40)
     if groups.find_place() is None:
         progress.note(groups.why_none())
-    with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
-        figures, raw, sound = measure(options, run, Path(directory), progress)
-    progress.finish()
     file = f"raw{options.suffix}.json"
-    run.write(file, {"machine": describe(), "options": asdict(options), **raw, "result": figures})
     run.write(f"README{options.suffix}.md", report.readme(options, file))
+    head = {"machine": describe(), "options": asdict(options)}
+
+    def keep(figures: dict, raw: dict) -> None:
+        run.write(file, {**head, **raw, "result": figures})
+
+    with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
+        figures, raw, sound = measure(options, run, Path(directory), progress, keep)
+    progress.finish()
     print(report.tables(raw))
     print(f"raw figures: {run.shown(file)}")
     print(f"result: {json.dumps(figures)}")
     return 0 if sound else 1
 
 
-def measure(options: Options, run: Run, scratch: Path, progress: Progress) -> tuple[dict, dict, bool]:
-    """Runs the parts that were asked for; answers with the result line, the raw figures, and whether all was sound."""
+def measure(
+    options: Options, run: Run, scratch: Path, progress: Progress, keep: Callable[[dict, dict], None]
+) -> tuple[dict, dict, bool]:
+    """Runs the parts that were asked for; answers with the result line, the raw figures, and whether all was sound.
+
+    After each part `keep` gets what there is: a run that is broken off leaves the parts that it finished.
+    """
     figures: dict[str, object] = dict.fromkeys(
         ["overflow_geomean", "overflow_worst", "fits_geomean", "fits_cpu_geomean", "fits_worst", "limit_ratio",
          "footprint_ratio", "materialise_ratio", "half_memory_ok", "huge_fraction",
@@ -68,6 +78,7 @@ def measure(options: Options, run: Run, scratch: Path, progress: Progress) -> tu
             figures[f"{name}_geomean"] = rounded(geomean(ratios.values()))
             figures[f"{name}_worst"] = rounded(min(ratios.values(), default=float("nan")))
             sound &= outcome.equal() and all(batch[0].died is None for batch in outcome.batches)
+            keep(figures, raw)
     if "fits" in outcomes:
         figures["fits_cpu_geomean"] = rounded(geomean(outcomes["fits"].ratios("task_cpu_s").values()))
     if len(outcomes) == 2:
@@ -83,10 +94,12 @@ def measure(options: Options, run: Run, scratch: Path, progress: Progress) -> tu
         figures["materialise_ratio"] = rounded(measured.materialise_ratio)
         figures["huge_fraction"] = rounded(measured.huge_fraction)
         figures["heap_huge_bytes"] = measured.heap_huge_bytes
+        keep(figures, raw)
     if "half" in options.parts:
         raw["half"] = half.play(options, run.logs(), scratch, progress)
         figures["half_memory_ok"] = raw["half"]["ok"]
         sound &= bool(raw["half"]["ok"])
+    keep(figures, raw)
     return figures, raw, sound
 
 
