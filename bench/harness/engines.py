@@ -26,7 +26,7 @@ ELSEWHERE = ("warmset", "disk_only", "parquet")
 ARROW_HEAP_SHARE = 0.75
 # OFF_HEAP unrolls a block into direct buffers before it counts them: with all that is not heap as its pool, it is
 # killed at the group's limit.
-OFF_HEAP_POOL_SHARE = 0.75
+OFF_HEAP_POOL_SHARE = 0.5
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 MIB = 1 << 20
 # What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
 OVERHEAD_BYTES = 576 * MIB
+# Where everything fits, no engine is to die of its group's limit: a large heap has large tables, and some engines keep
+# buffers outside it.
+FITS_OVERHEAD_BYTES = 1536 * MIB
 FORMS = ("double", "raw")
 PARTS = ("overflow", "fits", "sizes", "half")
 

@@ -15,7 +15,7 @@ from harness import contest, engines, queries
 from harness.contest import Player
 from harness.progress import Progress
 from harness.statistics import geomean
-from options import OVERHEAD_BYTES, Options
+from options import FITS_OVERHEAD_BYTES, OVERHEAD_BYTES, Options
 
 # An engine that is this much slower than the best stock engine on every query in the first round is not timed further.
 HOPELESS = 1.6
@@ -76,10 +76,9 @@ def available_bytes() -> int:
     raise RuntimeError("/proc/meminfo has no MemAvailable")
 
 
-def batches_of(names: Sequence[str], memory_bytes: int) -> list[list[str]]:
+def batches_of(names: Sequence[str], group_bytes: int) -> list[list[str]]:
     """Splits the stock engines so that each batch, with Warmset, fits the machine."""
-    each = memory_bytes + OVERHEAD_BYTES
-    size = max(1, int(MEMORY_SHARE * available_bytes() // each) - 1)
+    size = max(1, int(MEMORY_SHARE * available_bytes() // group_bytes) - 1)
     return [list(names[start : start + size]) for start in range(0, len(names), size)]
 
 
@@ -95,7 +94,8 @@ def play(
     """Runs one regime."""
     outcome = Outcome(name, memory_bytes, [], {})
     best: dict[str, float] = {}
-    for number, names in enumerate(batches_of(options.engines, memory_bytes)):
+    group_bytes = memory_bytes + (OVERHEAD_BYTES if name == "overflow" else FITS_OVERHEAD_BYTES)
+    for number, names in enumerate(batches_of(options.engines, group_bytes)):
         with ExitStack() as stack:
             players = []
             for maker in ("warmset", *names):
@@ -104,7 +104,7 @@ def play(
                 if name == "overflow":
                     spec = engines.for_small_heap(spec)
                 progress.step(f"{name}: starting and caching: {spec.title}")
-                player = contest.open_player(stack, spec, memory_bytes + OVERHEAD_BYTES, logs, place)
+                player = contest.open_player(stack, spec, group_bytes, logs, place)
                 contest.load(player, tables, cached=["lineitem"])
                 players.append(player)
             outcome.batches.append(players)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness import queries
 from harness.statistics import median_of
-from options import OVERHEAD_BYTES, Options
+from options import FITS_OVERHEAD_BYTES, OVERHEAD_BYTES, Options
 
 FORMS = {
     "double": "prices as doubles (`--form double`: Spark's arithmetic on wide decimals\n  costs more than a scan)",
@@ -95,11 +95,12 @@ def readme(options: Options, raw_file: str) -> str:
 in `{raw_file}`, which has all options and figures.
 
 Each engine is Spark in local mode on {options.cpus} cores in a process of its own, in a memory group of its heap and
-pool plus {OVERHEAD_BYTES >> 20} MiB for what a JVM needs besides. All engines of a batch are alive at once and play
-five queries in interleaved rounds whose order rotates: {options.warmups} warm-up, then {options.rounds} that count.
-Every run is a new query object; a result column's name changes from run to run, the generated code does not. Figures
-are medians; a ratio is the best stock engine's median over Warmset's of the same batch, query by query. After the
-first round, stock engines that are at least 1.6 times slower than the best one on every query are not timed further.
+pool plus {OVERHEAD_BYTES >> 20} MiB for what a JVM needs besides ({FITS_OVERHEAD_BYTES >> 20} MiB in `fits`).
+All engines of a batch are alive at once and play five queries in interleaved rounds whose order rotates:
+{options.warmups} warm-up, then {options.rounds} that count. Every run is a new query object; a result column's name
+changes from run to run, the generated code does not. Figures are medians; a ratio is the best stock engine's median
+over Warmset's of the same batch, query by query. After the first round, stock engines that are at least 1.6 times
+slower than the best one on every query are not timed further.
 
 - data: TPC-H `lineitem` at scale {options.scale:g}, {FORMS[options.form]};
   `supplier` is read from Parquet.
