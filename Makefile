@@ -6,6 +6,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+# Each step uses all cores, and benchmarks must be alone.
+.NOTPARALLEL:
 
 STAMPS := target/stamps
 PY := .venv/bin/python
@@ -15,13 +17,16 @@ JAR := spark/target/warmset-spark_2.13-0.1.0.jar
 NATIVE := target/release/libwarmset_jni.so
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SPARK_SOURCES := spark/pom.xml $(shell find spark/src/main -type f 2>/dev/null)
+BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
 export PYTHONPATH := $(CURDIR)/bench
 export PYTHONDONTWRITEBYTECODE := 1
+# Where scripts/setup.sh has rustup put compilers if there are none.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .PHONY: help
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-28s %s\n", $$1, $$2}' Makefile
-	@echo "  make bench B=NAME [QUICK=1] [ARGS=...]  Run one benchmark: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))"
+	@echo "  make bench B=NAME [QUICK=1] [ARGS=...]  Run one benchmark: $(BENCHES)"
 
 # ---- what a user runs -------------------------------------------------------------------------------------------
 
@@ -31,8 +36,8 @@ demo: $(JAR) .venv/.stamp ## Cache TPC-H data that outgrows memory: stock Spark 
 
 .PHONY: bench
 bench:
-	@test -n "$(B)" || { echo "make bench B=NAME [QUICK=1] [ARGS=...]; names: $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))" >&2; exit 2; }
-	@test -d "bench/$(B)" || { echo "there is no bench/$(B)" >&2; exit 2; }
+	@test -n "$(B)" || { echo "make bench B=NAME [QUICK=1] [ARGS=...]; names: $(BENCHES)" >&2; exit 2; }
+	@test -n "$(filter $(B),$(BENCHES))" || { echo "there is no benchmark $(B); names: $(BENCHES)" >&2; exit 2; }
 	@$(MAKE) bench-$(B)
 
 .PHONY: bench-demo
@@ -94,7 +99,7 @@ test-bench:
 check: check-rust check-licences check-python check-tree ## Check format, lints, docs, licences and the dependency rule
 
 .PHONY: check-rust
-check-rust: $(STAMPS)/base
+check-rust: $(STAMPS)/check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
@@ -114,7 +119,7 @@ check-tree: .venv/.stamp
 	$(PY) -m pytest -q tests/tree
 
 .PHONY: format
-format: .venv/.stamp ## Format all sources
+format: .venv/.stamp $(STAMPS)/check ## Format all sources
 	cargo fmt --all
 	$(PY) -m ruff format bench tests scripts
 
@@ -124,7 +129,7 @@ reference: $(STAMPS)/base ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/test $(STAMPS)/deny: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/deny: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 

@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | test | deny | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | deny | maven | venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# Where rustup puts compilers; the Makefile looks there, too.
+PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 
 say() { echo "setup: $*" >&2; }
 die() { say "$*"; exit 1; }
 has() { command -v "$1" >/dev/null 2>&1; }
+is_root() { [ "$(id -u)" = 0 ]; }
+
+# Whether the second version is the first or newer.
+at_least() { printf '%s\n' "$1" "${2%%-*}" | sort -CV; }
 
 # Installs Debian packages as root; otherwise names them.
 packages() {
     [ $# -gt 0 ] || return 0
     has apt-get || die "please install the equivalents of: $*"
-    [ "$(id -u)" = 0 ] || die "please run: sudo apt-get install --no-install-recommends $*"
+    is_root || die "please run: sudo apt-get install --no-install-recommends $*"
     say "installing $*"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2
@@ -35,16 +41,41 @@ java_major() {
     javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p'
 }
 
-# Fails with one line unless Rust is new enough for this workspace and has what `make check` runs.
+rust_version() {
+    rustc --version 2>/dev/null | cut -d ' ' -f 2
+}
+
+# Installs this system's Rust if it is new enough, else rustup's if that can be reached.
+install_rust() {
+    local needed=$1 candidate init
+    apt-get update -qq >&2
+    candidate=$(apt-cache policy rustc | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p')
+    if [ -n "$candidate" ] && at_least "$needed" "$candidate"; then
+        packages rustc cargo
+        return
+    fi
+    has curl || packages curl ca-certificates
+    say "installing Rust from https://static.rust-lang.org: this system's packages have ${candidate:-none}"
+    init=$(mktemp -d)/rustup-init
+    curl --proto '=https' --connect-timeout 20 -fsSL -o "$init" \
+        "https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init" || return 0
+    chmod +x "$init"
+    "$init" -y --quiet --no-modify-path --profile minimal >&2 || return 0
+    say "for cargo in your own shell: . ${CARGO_HOME:-$HOME/.cargo}/env"
+}
+
+# Fails with one line unless Rust is new enough for this workspace and could not be installed. A Rust that is there
+# is its owner's.
 rust() {
-    local needed found
+    local needed found wanted
     needed=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
-    found=$(rustc --version 2>/dev/null | cut -d ' ' -f 2) || true
-    local wanted="please install Rust $needed or newer with rustfmt and clippy (https://rustup.rs)"
+    wanted="please install Rust $needed or newer (https://rustup.rs)"
+    if ! has rustc && is_root && has apt-get; then
+        install_rust "$needed"
+    fi
+    found=$(rust_version) || true
     [ -n "$found" ] && cargo --version >/dev/null 2>&1 || die "$wanted; there is no cargo and rustc that work on the PATH"
-    printf '%s\n' "$needed" "${found%%-*}" | sort -CV || die "$wanted; the rustc on the PATH is $found"
-    cargo fmt --version >/dev/null 2>&1 || die "$wanted; rustfmt is missing"
-    cargo clippy --version >/dev/null 2>&1 || die "$wanted; clippy is missing"
+    at_least "$needed" "$found" || die "$wanted; the rustc on the PATH is $found"
 }
 
 base() {
@@ -54,13 +85,28 @@ base() {
     has git || missing+=(git)
     has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
     if ! has javac || [ "$(java_major)" -lt 17 ]; then
-        [ "$(id -u)" = 0 ] && has apt-get && apt-get update -qq >&2
+        is_root && has apt-get && apt-get update -qq >&2
         missing+=("$(jdk_package)")
     fi
     has mvn || missing+=(maven)
     packages "${missing[@]}"
     rust
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "please install Python 3.11 or newer"
+}
+
+has_rust_tools() {
+    cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1
+}
+
+check_tools() {
+    base
+    has_rust_tools && return
+    if has rustup; then
+        rustup component add rustfmt clippy >&2 || true
+    elif [ "$(command -v rustc)" = /usr/bin/rustc ]; then
+        packages rustfmt rust-clippy
+    fi
+    has_rust_tools || die "please install rustfmt and clippy for the rustc on the PATH (with rustup: rustup component add rustfmt clippy)"
 }
 
 # The tab in the Spark UI is tested in a headless browser; the README's commands use jq.
@@ -73,8 +119,13 @@ test_tools() {
 }
 
 deny() {
+    local version=0.20.2
     base
-    cargo deny --version >/dev/null 2>&1 || { say "building cargo-deny"; cargo install --quiet --locked cargo-deny@0.20.2; }
+    cargo deny --version >/dev/null 2>&1 && return
+    # The last one that older compilers build; it cannot read newer advisories, which licences.sh says.
+    at_least 1.88 "$(rust_version)" || version=0.18.3
+    say "building cargo-deny $version"
+    cargo install --quiet --locked "cargo-deny@$version"
 }
 
 maven() {
@@ -91,9 +142,10 @@ venv() {
 
 case ${1:-} in
     base) base ;;
+    check) check_tools ;;
     test) test_tools ;;
     deny) deny ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | test | deny | maven | venv DIR REQUIREMENTS" ;;
+    *) die "usage: setup.sh base | check | test | deny | maven | venv DIR REQUIREMENTS" ;;
 esac
