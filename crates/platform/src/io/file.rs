@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{self, FallocateFlags, Mode, OFlags};
@@ -134,15 +134,32 @@ pub(crate) fn open_nameless(dir: &Path, flags: OFlags) -> Result<Nameless, Errno
     }
 }
 
+/// Numbers the names that files have for a moment.
+static SERIAL: AtomicU64 = AtomicU64::new(0);
+
 fn open_unlinked(dir: &Path, flags: OFlags) -> Result<Nameless, Errno> {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let path = dir.join(format!(".warmset-{}-{serial}", std::process::id()));
-    // A try with O_DIRECT may create the name and then fail.
-    let fd = fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
-        .inspect_err(|_| remove(&path))?;
-    fs::unlink(&path)?;
-    Ok(Nameless { fd, from_start: false })
+    loop {
+        let path = short_name(dir, SERIAL.fetch_add(1, Ordering::Relaxed));
+        match fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR) {
+            Ok(fd) => {
+                fs::unlink(&path)?;
+                return Ok(Nameless { fd, from_start: false });
+            }
+            // Somebody else's: process ids repeat, in another container with this directory for one.
+            Err(Errno::EXIST) => {}
+            Err(error) => {
+                // A try with O_DIRECT may create the name and then fail.
+                if error == Errno::INVAL {
+                    remove(&path);
+                }
+                return Err(error);
+            }
+        }
+    }
+}
+
+fn short_name(dir: &Path, serial: u64) -> PathBuf {
+    dir.join(format!(".warmset-{}-{serial}", std::process::id()))
 }
 
 /// Takes away a name that a failed open may have left; there may be none.
@@ -174,6 +191,20 @@ mod tests {
         let unlinked = open_unlinked(dir.path(), OFlags::RDWR | OFlags::CLOEXEC).expect("file");
         assert_eq!(fs::fstat(&unlinked.fd).expect("stat").st_nlink, 0);
         assert!(!unlinked.from_start);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_stays() {
+        let dir = tempfile::tempdir().expect("dir");
+        let next = SERIAL.load(Ordering::Relaxed);
+        for serial in next..next + 100 {
+            std::fs::write(short_name(dir.path(), serial), "theirs").expect("write");
+        }
+        let file = open_unlinked(dir.path(), OFlags::RDWR | OFlags::CLOEXEC).expect("a free name");
+        assert_eq!(fs::fstat(&file.fd).expect("stat").st_nlink, 0);
+        for serial in next..next + 100 {
+            assert_eq!(std::fs::read(short_name(dir.path(), serial)).expect("still there"), b"theirs");
+        }
     }
 
     #[test]
