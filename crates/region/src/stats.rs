@@ -1,7 +1,9 @@
 //! Statistics: counters since the store was opened, and gauges of now.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use warmset_platform::mm::range_use;
 
@@ -9,8 +11,12 @@ use crate::FRAME_BYTES;
 use crate::error::Error;
 use crate::store::{RegionTable, Shared, Store};
 
+/// How long the kernel's word on huge pages is good for, if the pool stays as it is.
+const HUGE_BYTES_ASKED_EVERY: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    pub huge: HugeBytes,
     pub written_bytes: AtomicU64,
     pub read_bytes: AtomicU64,
     pub promotions: AtomicU64,
@@ -31,7 +37,7 @@ pub struct StoreStats {
     pub pool_bytes: u64,
     /// Bytes of frames in use.
     pub used_bytes: u64,
-    /// Of the pool, bytes on huge pages, as the kernel says.
+    /// Of the pool, bytes on huge pages, as the kernel said within the last minute.
     pub huge_bytes: u64,
     /// Bytes of sealed or unsealed segments that are in frames.
     pub resident_bytes: u64,
@@ -85,7 +91,8 @@ pub struct RegionStats {
 }
 
 impl Store {
-    /// Statistics of now. Walks the kernel's list of mappings: not for hot paths.
+    /// Statistics of now. Walks the kernel's list of mappings if the pool has changed, or once a minute: not for
+    /// hot paths.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         self.shared.stats()
@@ -126,13 +133,16 @@ impl Shared {
             segments += table.core.live.load(Ordering::Relaxed);
         }
         let pool = &self.pool.frames;
+        let pool_bytes = faulted * FRAME_BYTES as u64;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreStats {
             budget_bytes: budget * FRAME_BYTES as u64,
-            pool_bytes: faulted * FRAME_BYTES as u64,
+            pool_bytes,
             used_bytes: used * FRAME_BYTES as u64,
             // Without /proc the figure is unknown, which 0 says well enough for a gauge.
-            huge_bytes: range_use(pool.base(), pool.len()).unwrap_or_default().huge_bytes,
+            huge_bytes: self.counters.huge.bytes(Instant::now(), pool_bytes, || {
+                range_use(pool.base(), pool.len()).unwrap_or_default().huge_bytes
+            }),
             resident_bytes,
             live_bytes: self.live_bytes(),
             written_bytes_total: count(&self.counters.written_bytes),
@@ -150,6 +160,28 @@ impl Shared {
             io_backend: self.io.backend().to_string(),
             page_policy: self.pool.pages.name(),
         }
+    }
+}
+
+/// What the kernel last said of the pool's huge pages. To ask it costs a walk over all memory of the process.
+#[derive(Debug, Default)]
+pub(crate) struct HugeBytes(Mutex<Option<Said>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    at: Instant,
+    pool_bytes: u64,
+    huge_bytes: u64,
+}
+
+impl HugeBytes {
+    /// Asks where the last answer is about another pool, or old.
+    fn bytes(&self, now: Instant, pool_bytes: u64, ask: impl FnOnce() -> u64) -> u64 {
+        let mut last = self.0.lock();
+        let fresh = |said: &Said| said.pool_bytes == pool_bytes && now - said.at < HUGE_BYTES_ASKED_EVERY;
+        let said = last.filter(fresh).unwrap_or_else(|| Said { at: now, pool_bytes, huge_bytes: ask() });
+        *last = Some(said);
+        said.huge_bytes
     }
 }
 
@@ -171,4 +203,31 @@ fn region_stats(table: &RegionTable) -> RegionStats {
         }
     }
     stats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_asked_when_the_pool_changed_and_once_a_minute() {
+        let huge = HugeBytes::default();
+        let start = Instant::now();
+        let asked = |seconds, pool_bytes| {
+            let mut asked = false;
+            let ask = || {
+                asked = true;
+                seconds
+            };
+            let bytes = huge.bytes(start + Duration::from_secs(seconds), pool_bytes, ask);
+            (asked, bytes)
+        };
+        assert_eq!(asked(0, 10), (true, 0));
+        for seconds in [3, 6, 59] {
+            assert_eq!(asked(seconds, 10), (false, 0));
+        }
+        assert_eq!(asked(60, 10), (true, 60));
+        assert_eq!(asked(63, 20), (true, 63));
+        assert_eq!(asked(66, 20), (false, 63));
+    }
 }
