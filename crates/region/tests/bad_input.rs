@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use warmset_region::{Config, Error, FRAME_BYTES, HugePages, Io, Root, Store};
 
 mod support;
-use support::{FRAME, assert_bytes, bytes, dir, fill};
+use support::{FRAME, assert_bytes, bytes, dir, fill, skipped};
 
 fn refused(config: Config) -> String {
     let error = Store::open(config).expect_err("cannot work");
@@ -158,13 +158,27 @@ fn reserved_huge_pages_that_are_not_there() {
     let _alone = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
     let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
     if free.is_ok_and(|free| free.trim() != "0") {
-        return eprintln!("SKIPPED reserved_huge_pages_that_are_not_there: this machine has some");
+        return skipped("reserved_huge_pages_that_are_not_there", "this machine has some");
     }
     let dir = dir();
     let mut config = Config::new(dir.path(), 8 * FRAME);
     config.huge_pages = HugePages::Hugetlb;
     let error = refused(config);
     assert!(error.starts_with("huge_pages: ") && error.contains("vm.nr_hugepages"), "{error}");
+}
+
+/// Only a process of its own has an stderr that can be looked at.
+#[test]
+fn what_is_skipped_is_said() {
+    const ENV: &str = "WARMSET_TEST_SKIPPED";
+    let test = "what_is_skipped_is_said";
+    if std::env::var_os(ENV).is_some() {
+        return skipped(test, "as wished");
+    }
+    let this = std::env::current_exe().expect("this program");
+    let done = Command::new(this).args([test, "--exact"]).env(ENV, "1").output().expect("it runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && said.contains("SKIPPED what_is_skipped_is_said: as wished"), "{said}");
 }
 
 const RESERVED_PAGES: &str = "/proc/sys/vm/nr_hugepages";
@@ -178,17 +192,17 @@ impl Reserved {
     fn pages(count: u64, test: &str) -> Option<Self> {
         let before = std::fs::read_to_string(RESERVED_PAGES).unwrap_or_default();
         if before.trim() != "0" {
-            eprintln!("SKIPPED {test}: this machine has reserved huge pages that are not ours");
+            skipped(test, "this machine has reserved huge pages that are not ours");
             return None;
         }
         if let Err(error) = std::fs::write(RESERVED_PAGES, count.to_string()) {
-            eprintln!("SKIPPED {test}: reserving huge pages needs root ({RESERVED_PAGES}: {error})");
+            skipped(test, format_args!("reserving huge pages needs root ({RESERVED_PAGES}: {error})"));
             return None;
         }
         let reserved = Self { before };
         let got = std::fs::read_to_string(RESERVED_PAGES).expect("readable");
         if got.trim() != count.to_string() {
-            eprintln!("SKIPPED {test}: memory is too fragmented for {count} huge pages");
+            skipped(test, format_args!("memory is too fragmented for {count} huge pages"));
             return None;
         }
         Some(reserved)
@@ -245,7 +259,7 @@ impl Mounted {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(dir));
         }
-        eprintln!("SKIPPED {test}: mounting a tmpfs needs root");
+        skipped(test, "mounting a tmpfs needs root");
         None
     }
 
