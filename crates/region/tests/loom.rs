@@ -11,7 +11,7 @@ mod state;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::sync::{Arc, Mutex};
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use state::{Demote, Hold, State, StateWord, Unhold};
 
@@ -200,6 +200,112 @@ fn a_promotion_shows_its_bytes_to_everyone_who_waited() {
         }
         assert_eq!(segment.word.look().holds, 0);
     });
+}
+
+/// What the store keeps beside the word: why the last promotion failed, and where readers sleep meanwhile.
+struct Promoted {
+    segment: Arc<Segment>,
+    failure: Mutex<bool>,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Promoted {
+    /// Takes frames and a hold, with the ledger locked.
+    fn begin(&self) -> bool {
+        let _ledger = self.segment.ledger.lock().unwrap();
+        let begun = self.segment.word.begin_promote();
+        if begun {
+            *self.failure.lock().unwrap() = false;
+        }
+        begun
+    }
+
+    /// The device is done; frames that it did not fill are somebody else's at once.
+    fn end(&self, read: bool) {
+        if read {
+            // SAFETY: as in `Segment::read`.
+            self.segment.bytes.with_mut(|bytes| unsafe { *bytes = WRITTEN });
+            self.segment.word.end_promote(true);
+        } else {
+            *self.failure.lock().unwrap() = true;
+            let _ledger = self.segment.ledger.lock().unwrap();
+            self.segment.reuse();
+            self.segment.word.end_promote(false);
+        }
+        drop(self.lock.lock().unwrap());
+        self.wake.notify_all();
+    }
+
+    fn sleep_until_read(&self) {
+        let mut guard = self.lock.lock().unwrap();
+        while self.segment.word.look().state == State::Promoting {
+            guard = self.wake.wait(guard).unwrap();
+        }
+    }
+
+    /// Ends the hold of somebody who waits; true if the bytes came.
+    fn wait(&self) -> bool {
+        loop {
+            match self.segment.word.look().state {
+                State::Promoting => self.sleep_until_read(),
+                State::Absent => {
+                    let failed = *self.failure.lock().unwrap();
+                    if failed {
+                        self.segment.unhold();
+                        return false;
+                    }
+                    // Somebody has begun a second try since the look.
+                }
+                State::Clean => {
+                    self.segment.read();
+                    self.segment.unhold();
+                    return true;
+                }
+                state => panic!("{state:?} while it is held"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_promotion_that_fails_is_told_to_all_who_wait_and_leaves_no_hold() {
+    for second_try in [None, Some(false), Some(true)] {
+        check(move || {
+            let segment = Segment::in_state(State::Absent);
+            let failure = Mutex::new(false);
+            let promoted =
+                Arc::new(Promoted { segment, failure, lock: Mutex::new(()), wake: Condvar::new() });
+            assert!(promoted.begin());
+            let other = {
+                let promoted = Arc::clone(&promoted);
+                thread::spawn(move || match (promoted.segment.word.hold(), second_try) {
+                    (Hold::Pending, _) => promoted.wait(),
+                    (Hold::Absent, Some(read)) => {
+                        assert!(promoted.begin(), "nobody else does");
+                        promoted.end(read);
+                        promoted.wait()
+                    }
+                    (Hold::Absent, None) => false,
+                    (held, _) => panic!("{held:?}"),
+                })
+            };
+            let device = {
+                let promoted = Arc::clone(&promoted);
+                thread::spawn(move || promoted.end(false))
+            };
+            let came = promoted.wait();
+            device.join().unwrap();
+            let came_to_other = other.join().unwrap();
+            let look = promoted.segment.word.look();
+            assert_eq!(look.holds, 0);
+            assert_eq!(look.state == State::Clean, came_to_other);
+            assert!(came_to_other || !came, "only a second try brings the bytes");
+            promoted.segment.word.release();
+            promoted.segment.free();
+            assert_eq!(promoted.segment.freed.load(Ordering::Relaxed), 1);
+        });
+    }
 }
 
 #[test]
