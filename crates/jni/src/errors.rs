@@ -2,8 +2,8 @@
 //!
 //! | failure | exception |
 //! |---|---|
-//! | no space on disk | `io.warmset.region.NoSpaceException` (an `IOException`) |
-//! | I/O, bad settings at `open` | `java.io.IOException` |
+//! | no space on disk, or to show what is there | `io.warmset.region.NoSpaceException` (an `IOException`) |
+//! | I/O, bad settings at `open`, a segment larger than the pool | `java.io.IOException` |
 //! | unknown store, region or segment, wrong order of calls, bad argument | `java.lang.IllegalArgumentException` |
 //! | a Java exception that is pending already | itself |
 //! | a panic | `java.lang.RuntimeException` |

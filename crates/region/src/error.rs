@@ -1,7 +1,7 @@
 //! What can go wrong, said so that the user knows which setting or file to look at.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::Names;
@@ -17,15 +17,25 @@ pub enum Error {
         /// What is wrong with it and what would be right.
         problem: String,
     },
-    /// No space for bytes that have to go to disk.
-    #[error("no space for cached data in {dir}: {reason}; {remedy}")]
+    /// No space for bytes that have to go to disk, or to be shown from there.
+    #[error("no space for cached data in {place}: {reason}; {remedy}")]
     NoSpace {
-        /// The directory of the data files.
-        dir: PathBuf,
+        /// The directory of the data files, or whatever else is full.
+        place: String,
         /// Which limit was hit.
         reason: String,
         /// What can be done about it.
         remedy: String,
+    },
+    /// More bytes in one piece than this store can ever hold.
+    #[error("a segment of {bytes} bytes is more than the {bytes_max} of the pool; raise `{setting}`")]
+    TooLarge {
+        /// Those of the segment.
+        bytes: u64,
+        /// Those of the pool.
+        bytes_max: u64,
+        /// What the pool's size is called where the store was opened.
+        setting: String,
     },
     /// Reading or writing a data file failed.
     #[error("cannot {action} in {path}: {source}")]
@@ -55,12 +65,12 @@ impl Error {
         Error::Config { setting: setting.to_owned(), problem: problem.into() }
     }
 
-    pub(crate) fn no_space(names: &Names, dir: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
+    pub(crate) fn no_space(names: &Names, dir: &Path, reason: impl Into<String>) -> Self {
         let remedy = format!(
             "free space there, choose another `{}`, raise `{}`, or cache less",
             names.dir, names.flash_bytes_max
         );
-        Error::NoSpace { dir: dir.into(), reason: reason.into(), remedy }
+        Error::NoSpace { place: dir.display().to_string(), reason: reason.into(), remedy }
     }
 
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {

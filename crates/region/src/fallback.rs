@@ -25,8 +25,10 @@ impl Shared {
             if look.state != State::Absent || look.released {
                 return Ok(None);
             }
-            ledger.window.take(frames).ok_or_else(|| {
-                Error::misuse("no address space is left for segments without frames; unpin some")
+            ledger.window.take(frames).ok_or_else(|| Error::NoSpace {
+                place: "this process's addresses".to_owned(),
+                reason: format!("{} bytes are on disk, and all that can be shown is in use", segment.bytes()),
+                remedy: "unpin some segments".to_owned(),
             })?
         };
         let address = self.pool.window_address(slot);
@@ -105,6 +107,36 @@ impl Shared {
             Ok(()) => self.lock().window.give(self.pool.window_slot(address), frames),
             // The slot still shows the file: it must not be handed out again, and costs addresses only.
             Err(error) => tracing::warn!(%error, "a mapping cannot be taken down"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Error, FRAME_BYTES, Store};
+
+    #[test]
+    fn without_addresses_nothing_is_lost() {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = Store::open(Config::new(dir.path(), 4 * FRAME_BYTES as u64)).expect("open");
+        let region = store.create_region().expect("region");
+        (0..8).for_each(|n| assert_eq!(region.write(&vec![n; FRAME_BYTES]).expect("write"), u64::from(n)));
+        let mut pins: Vec<_> = (4..8).map(|n| region.pin(n).expect("pin")).collect();
+        let slots = crate::pool::window_frames(4);
+        let taken = store.shared.lock().window.take(slots).expect("all of them");
+
+        let error = region.draft(10).expect_err("nowhere");
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        assert!(error.to_string().contains("10 more"), "{error}");
+        let error = region.pin(0).expect_err("nowhere");
+        assert!(error.is_no_space() && error.to_string().contains("unpin some"), "{error}");
+
+        store.shared.lock().window.give(taken, slots);
+        assert!(region.pin(0).expect("shown").iter().all(|&byte| byte == 0));
+        pins.truncate(0);
+        region.write(&[8; 10]).expect("write");
+        for n in 0..8 {
+            assert!(region.pin(n).expect("pin").iter().all(|&byte| u64::from(byte) == n));
         }
     }
 }

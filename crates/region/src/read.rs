@@ -79,7 +79,8 @@ impl Store {
     /// Takes a hold and returns the address, whatever it takes.
     ///
     /// # Errors
-    /// As [`Store::pin_start`] and [`Store::pin_wait`].
+    /// As [`Store::pin_start`] and [`Store::pin_wait`]; [`Error::NoSpace`] when there are neither frames nor
+    /// addresses to show it at, which passes when others are unpinned.
     pub fn pin_address(&self, region: u64, segment: u64) -> Result<usize, Error> {
         let absent = self.shared.with_segment(region, segment, |segment| {
             Ok(match self.shared.hold_resident(segment) {

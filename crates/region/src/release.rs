@@ -83,7 +83,7 @@ impl Shared {
             table.core.backing.close();
             let mut ledger = self.lock();
             // The file's space comes back: what could not be written may be tried again.
-            ledger.stuck.clear();
+            ledger.try_writes_again();
         }
     }
 }

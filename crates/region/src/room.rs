@@ -14,7 +14,7 @@ use crate::state::{Demote, State};
 use crate::store::{Ledger, Shared};
 
 /// Dirty victims put in flight at once: enough to keep the device busy while the caller waits for the first.
-const WRITES_STARTED_MAX: usize = 16;
+pub(crate) const WRITES_STARTED_MAX: usize = 16;
 
 /// Segments in `WritingBack` that must be launched once the ledger is unlocked.
 pub(crate) type Writes = Vec<Arc<Segment>>;
@@ -95,6 +95,10 @@ impl Shared {
                     continue;
                 }
             }
+            if frames > ledger.budget_frames {
+                // Not even an empty pool has room for it.
+                return Room::Full;
+            }
             match self.evict_one(ledger, patient, writes) {
                 Evicted::One => {}
                 Evicted::Soon => return Room::Soon,
@@ -107,18 +111,12 @@ impl Shared {
     /// Waits for frames as long as somebody is about to free some.
     pub fn wait_for_room(&self, frames: u64) -> Room {
         let patience = Patience::new(self);
-        let mut retried = false;
         loop {
             let mut writes = Writes::new();
             let mut ledger = self.lock();
             match self.make_room(&mut ledger, frames, true, &mut writes) {
                 Room::Soon if writes.is_empty() => patience.wait(&mut ledger),
                 Room::Soon => {}
-                Room::Stuck if !retried => {
-                    // Space may have come back since: try each once more before giving up.
-                    retried = true;
-                    ledger.stuck.clear();
-                }
                 room => {
                     drop(ledger);
                     self.launch_writes(writes);
@@ -132,7 +130,8 @@ impl Shared {
 
     /// Takes one victim, or starts writing some.
     pub fn evict_one(&self, ledger: &mut Ledger, patient: bool, writes: &mut Writes) -> Evicted {
-        let Ledger { set, members, stuck, .. } = ledger;
+        ledger.try_writes_again_if_due();
+        let Ledger { set, members, stuck, disk_full, .. } = ledger;
         let (mut soon, mut blocked) = (false, false);
         let verdict = |key: Key, class: Class| {
             if writes.len() >= WRITES_STARTED_MAX || (class == Class::Keep && patient && soon) {
@@ -146,7 +145,7 @@ impl Shared {
                     soon = true;
                     Verdict::Busy
                 }
-                Demote::Dirty if stuck.contains(&key) => {
+                Demote::Dirty if *disk_full || stuck.contains(&key) => {
                     blocked = true;
                     Verdict::Busy
                 }

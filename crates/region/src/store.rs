@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use papaya::HashMap as SharedMap;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -23,6 +24,9 @@ use crate::pool::{Pool, window_frames};
 use crate::read::Waiters;
 use crate::segment::Segment;
 use crate::stats::Counters;
+
+/// How long a failed write is not tried again, if no space has come back meanwhile.
+const WRITES_RETRIED_EVERY: Duration = Duration::from_secs(1);
 
 /// What the segments of a region share.
 #[derive(Debug)]
@@ -49,10 +53,34 @@ pub(crate) struct Ledger {
     /// Members of `set`.
     pub members: HashMap<Key, Arc<Segment>>,
     pub budget_frames: u64,
-    /// Dirty segments for which there is no disk space, or that could not be written.
+    /// There was no disk space for a dirty segment, or several in a row could not be written: no other is tried.
+    pub disk_full: bool,
+    /// Dirty segments that could not be written.
     pub stuck: HashSet<Key>,
+    /// Why not.
     pub stuck_error: Option<Error>,
+    /// When that was last tried.
+    pub stuck_at: Option<Instant>,
+    /// When a failed write was last warned of: a full disk concerns every segment.
+    pub warned_full: Option<Instant>,
     relaxed_ticks: u64,
+}
+
+impl Ledger {
+    /// What could not be written may be tried again.
+    pub fn try_writes_again(&mut self) {
+        self.disk_full = false;
+        self.stuck.clear();
+        self.stuck_at = None;
+    }
+
+    /// The same once in a while, since others may have made space: not for each segment at each call, or a full
+    /// disk would cost every writer a walk over everything.
+    pub fn try_writes_again_if_due(&mut self) {
+        if self.stuck_at.is_some_and(|at| at.elapsed() >= WRITES_RETRIED_EVERY) {
+            self.try_writes_again();
+        }
+    }
 }
 
 pub(crate) struct Shared {
@@ -68,6 +96,8 @@ pub(crate) struct Shared {
     pub waiters: Waiters,
     pub counters: Counters,
     pub transfers: AtomicUsize,
+    /// Write-backs that failed since one succeeded.
+    pub failed_in_row: AtomicUsize,
     pub closed: AtomicBool,
     pub keeper: Housekeeper,
     next_region: AtomicU64,
@@ -102,8 +132,11 @@ impl Store {
             set: KeepSet::new(budget_frames),
             members: HashMap::new(),
             budget_frames,
+            disk_full: false,
             stuck: HashSet::new(),
             stuck_error: None,
+            stuck_at: None,
+            warned_full: None,
             relaxed_ticks: 0,
         };
         let shared = Arc::new(Shared {
@@ -118,6 +151,7 @@ impl Store {
             waiters: Waiters::default(),
             counters: Counters::default(),
             transfers: AtomicUsize::new(0),
+            failed_in_row: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             keeper: Housekeeper::default(),
             next_region: AtomicU64::new(1),

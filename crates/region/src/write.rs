@@ -5,16 +5,20 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use warmset_placement::Class;
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request};
 
 use crate::FRAME_BYTES;
 use crate::error::{Error, is_full_disk};
-use crate::room::{Room, Writes};
+use crate::room::{Room, WRITES_STARTED_MAX, Writes};
 use crate::segment::{Segment, frames_for};
 use crate::state::State;
 use crate::store::{Ledger, RegionTable, Shared, Store};
+
+/// Failed writes are warned of once in this time.
+const FULL_WARNED_EVERY: Duration = Duration::from_secs(60);
 
 impl Store {
     /// Adds an unsealed segment of `bytes` to a region: its index and the address to write to. Until
@@ -22,8 +26,9 @@ impl Store {
     /// after the region's release.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] when others would have to go to disk and it is full; [`Error::Misuse`] for an
-    /// unknown region or a size of zero or beyond the pool.
+    /// [`Error::NoSpace`] when others would have to go to disk and it is full; [`Error::TooLarge`] for more
+    /// than the pool has; [`Error::Io`] when there are no addresses left for bytes in transit, or others cannot
+    /// be written; [`Error::Misuse`] for an unknown region or a size of zero.
     pub fn reserve(&self, region: u64, bytes: u64) -> Result<(u64, usize), Error> {
         self.shared.check_open()?;
         let table = self.shared.region(region)?;
@@ -45,12 +50,13 @@ impl Shared {
         if table.core.released.load(Ordering::Acquire) {
             return Err(Error::misuse(format!("region {} is released", table.core.id)));
         }
-        let pool_bytes = self.pool.frames.len() as u64;
-        if bytes == 0 || bytes > pool_bytes {
-            return Err(Error::misuse(format!(
-                "a segment has 1 to {pool_bytes} bytes (`{}`), not {bytes}",
-                self.config.names.budget_bytes_max
-            )));
+        let bytes_max = self.pool.frames.len() as u64;
+        if bytes == 0 {
+            return Err(Error::misuse("a segment has at least one byte"));
+        }
+        if bytes > bytes_max {
+            let setting = self.config.names.budget_bytes_max.clone();
+            return Err(Error::TooLarge { bytes, bytes_max, setting });
         }
         let segment = match self.wait_for_room(frames_for(bytes)) {
             Room::Frames(start) => self.segment_in_pool(table, bytes, start),
@@ -85,9 +91,10 @@ impl Shared {
     /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk.
     fn segment_in_window(&self, table: &RegionTable, bytes: u64) -> Result<Arc<Segment>, Error> {
         let slot = self.lock().window.take(frames_for(bytes)).ok_or_else(|| {
-            Error::misuse(format!(
-                "no address space is left for {bytes} more bytes in transit; seal or release some"
-            ))
+            // Not `NoSpace`: what lies in frames or on disk has no part in it.
+            let why =
+                format!("all addresses for bytes in transit are in use ({bytes} more); seal some first");
+            Error::io("buffer cached data", self.quota.dir(), io::Error::new(io::ErrorKind::OutOfMemory, why))
         })?;
         let address = self.pool.window_address(slot);
         let segment = Segment::writing(self.next_key(), Arc::clone(&table.core), bytes, address);
@@ -118,7 +125,8 @@ impl Shared {
             let passing = ledger.set.class(segment.key) == Some(Class::Stream);
             let free = ledger.budget_frames.saturating_sub(ledger.frames.used());
             // Past the high watermark: what will have to leave soon is written now, while nobody waits.
-            if passing && free < ledger.set.reserve_frames().div_ceil(2) && segment.word.begin_write() {
+            let soon_needed = passing && free < ledger.set.reserve_frames().div_ceil(2);
+            if soon_needed && !ledger.disk_full && segment.word.begin_write() {
                 writes.push(Arc::clone(segment));
             }
         }
@@ -233,6 +241,7 @@ impl Shared {
             Ok(()) => {
                 self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
                 segment.word.end_write(true);
+                self.failed_in_row.store(0, Ordering::Relaxed);
                 self.finish_transfer(segment);
             }
             Err(error) => self.write_failed(segment, self.write_error(segment, error)),
@@ -240,18 +249,29 @@ impl Shared {
     }
 
     fn write_failed(&self, segment: &Arc<Segment>, error: Error) {
-        tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
-        {
+        let warn = {
             let mut ledger = self.lock();
+            let now = Instant::now();
+            let warn = ledger.warned_full.is_none_or(|at| now - at >= FULL_WARNED_EVERY);
+            if warn {
+                ledger.warned_full = Some(now);
+            }
+            let in_row = self.failed_in_row.fetch_add(1, Ordering::Relaxed) + 1;
+            ledger.disk_full |= error.is_no_space() || in_row >= WRITES_STARTED_MAX;
             ledger.stuck.insert(segment.key);
-            ledger.stuck_error = Some(error);
+            ledger.stuck_error = Some(error.clone());
+            ledger.stuck_at = Some(now);
             segment.word.end_write(false);
+            warn
+        };
+        if warn {
+            tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
         }
         self.finish_transfer(segment);
     }
 
     fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
-        let dir = segment.region.backing.path().to_owned();
+        let dir = segment.region.backing.path();
         if is_full_disk(&error) {
             Error::no_space(&self.config.names, dir, error.to_string())
         } else {

@@ -47,7 +47,7 @@ public final class NativeStore {
    * @param out {@code out[0]} becomes the address to write to
    * @return the segment's index
    * @throws NoSpaceException if others would have to go to disk and it is full
-   * @throws IOException if others cannot be written to disk
+   * @throws IOException if others cannot be written to disk, or the pool is smaller than {@code bytes}
    */
   public static native long reserve(long store, long region, long bytes, long[] out) throws IOException;
 
@@ -78,6 +78,7 @@ public final class NativeStore {
    * Takes a hold and waits for the segment.
    *
    * @return its address
+   * @throws NoSpaceException if too much is held to show this one now; it is whole, and no hold is left
    * @throws IOException if it cannot be read; no hold is left then
    */
   public static native long pin(long store, long region, long segment) throws IOException;

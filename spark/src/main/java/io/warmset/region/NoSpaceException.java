@@ -2,7 +2,7 @@ package io.warmset.region;
 
 import java.io.IOException;
 
-/** Cached bytes have to go to disk and there is no space for them; what is sealed already stays readable. */
+/** There is no space for cached bytes on disk, or to show those that are there; what is sealed stays whole. */
 public final class NoSpaceException extends IOException {
   private static final long serialVersionUID = 1L;
 

@@ -153,6 +153,8 @@ private[spark] final class ColumnarReader(
   private def reading[T](batch: WarmBatch)(body: => T): T =
     try body
     catch {
+      // The data are whole, and the task's next try may find room.
+      case full: io.warmset.region.NoSpaceException => throw full
       case cause: IOException => throw BatchOwnership.lost(batch, cause)
       case cause: IllegalArgumentException => throw BatchOwnership.lost(batch, cause)
     }

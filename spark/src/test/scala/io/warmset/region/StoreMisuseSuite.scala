@@ -101,6 +101,13 @@ class StoreMisuseSuite extends AnyFunSuite with BeforeAndAfterAll {
     NativeStore.release(store, region)
   }
 
+  test("a segment that the pool can never hold is the disk's kind of error, but evicts nothing") {
+    val region = NativeStore.createRegion(store)
+    val error = intercept[IOException](NativeStore.reserve(store, region, 20 << 20, new Array[Long](1)))
+    assert(!error.isInstanceOf[NoSpaceException] && error.getMessage.contains("budget_bytes_max"))
+    NativeStore.release(store, region)
+  }
+
   test("steps out of turn") {
     val region = NativeStore.createRegion(store)
     val (open, _) = reserved(region)
