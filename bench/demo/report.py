@@ -26,14 +26,14 @@ def outcome(player: Player) -> float | str | None:
     return "oom" if player.died.of_memory else player.died.reason
 
 
-def figures(stock: Player, warmset: Player, equal: bool) -> dict:
+def figures(stock: Player, warmset: Player, equal: bool | None) -> dict:
     """The result line."""
     speedup = total_seconds(stock) / total_seconds(warmset)
     return {
         "speedup": rounded(speedup, 2),
         "stock": outcome(stock),
         "warmset": outcome(warmset),
-        "rows_equal": equal and warmset.died is None,
+        "rows_equal": equal if warmset.died is None else False,
     }
 
 
@@ -78,5 +78,6 @@ doubles) is cached by stock Spark 4.2 (`df.cache()`, {budget >> 20} MiB of heap)
 ({budget >> 20} MiB of heap and pool), each in local mode on {cpus} cores, in a process and a memory group of
 {limit >> 20} MiB of its own.
 Five queries are run in interleaved rounds, each as a new query object: one warm-up, then {options.rounds} that count.
+At the end they are asked once of the Parquet files, without plugin and cache, for the rows to compare with.
 `raw.json` has every run, the configurations, and what died of what; `chart.png` shows the medians.
 """

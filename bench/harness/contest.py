@@ -153,9 +153,18 @@ def drop_hopeless(
     return dropped
 
 
-def answers_equal(players: Sequence[Player], queries: Sequence[Query]) -> bool:
-    """Whether all engines that answered a query gave the same rows; floats to nine digits."""
-    return not differences(players, queries)
+def answers_equal(players: Sequence[Player], queries: Sequence[Query]) -> bool | None:
+    """Whether all engines that answered a query gave the same rows; floats to nine digits.
+
+    `None` if there is a query that Warmset, or everybody else, did not answer: then nothing was compared.
+    """
+    if differences(players, queries):
+        return False
+
+    def answered(query: Query, ours: bool) -> bool:
+        return any(query.name in player.answers for player in players if player.spec.is_warmset is ours)
+
+    return True if all(answered(query, ours) for query in queries for ours in (True, False)) else None
 
 
 def differences(players: Sequence[Player], queries: Sequence[Query]) -> list[str]:

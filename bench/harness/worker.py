@@ -71,9 +71,12 @@ class Worker:
         self.cached[name] = frame
         return {**measured, "rows": rows, "storage": self.storage()}
 
-    def on_wide(self, name: str, rows: int, level: str) -> dict:
-        """Materialises a made-up frame of 22 columns, the way a PySpark user caches one."""
+    def on_wide(self, name: str, rows: int, level: str | None) -> dict:
+        """Materialises a made-up frame of 22 columns, as PySpark users cache one; a view if `level` is `None`."""
         frame = self.spark.range(rows).selectExpr(*WIDE)
+        if level is None:
+            frame.createOrReplaceTempView(name)
+            return {}
         frame.persist(LEVELS[level])
         before = self.reading()
         counted = frame.count()

@@ -77,7 +77,7 @@ def measure(
             ratios = outcome.ratios()
             figures[f"{name}_geomean"] = rounded(geomean(ratios.values()))
             figures[f"{name}_worst"] = rounded(min(ratios.values(), default=float("nan")))
-            sound &= outcome.equal() and all(batch[0].died is None for batch in outcome.batches)
+            sound &= outcome.equal() is not False and all(batch[0].died is None for batch in outcome.batches)
             keep(figures, raw)
     if "fits" in outcomes:
         figures["fits_cpu_geomean"] = rounded(geomean(outcomes["fits"].ratios("task_cpu_s").values()))

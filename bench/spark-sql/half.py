@@ -1,7 +1,8 @@
 """Half the memory: a DataFrame of 20M rows and 22 columns, cached from PySpark with `persist(MEMORY_AND_DISK)`.
 
 Stock Spark, with its default and with 4.3's Arrow serialiser, gets all of the memory as heap; Warmset gets the same for
-heap and pool together, and then half of it.
+heap and pool together, and then half of it. Since stock may die, the rows that count are those of Spark without the
+plugin and without a cache, which is asked last.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ QUERIES = (
 )
 
 
+REFERENCE = "reference"
+
+
 def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dict:
     """Runs the four, one after the other; answers with what became of each."""
     memory = options.half_bytes
@@ -32,12 +36,14 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dic
         ("warmset_half", engines.warmset, memory // 2),
         ("stock", engines.stock, memory),
         *([] if options.quick else [("stock_arrow", engines.arrow, memory)]),
+        (REFERENCE, engines.stock, memory),
     ):
         spec = maker(size, options.cpus, scratch / label)
-        runs.append((label, replace(spec, name=label, level="MEMORY_AND_DISK"), size))
+        runs.append((label, replace(spec, name=label, level=None if label == REFERENCE else "MEMORY_AND_DISK"), size))
     players: dict[str, Player] = {}
     for label, spec, size in runs:
-        progress.step(f"half: {label} caches {options.half_rows} rows x 22 columns in {size >> 20} MiB")
+        verb = "caches" if spec.level else "makes"
+        progress.step(f"half: {label} {verb} {options.half_rows} rows x 22 columns in {size >> 20} MiB")
         with ExitStack() as stack:
             player = contest.open_player(stack, spec, size + OVERHEAD_BYTES, logs, scratch)
             players[label] = player
@@ -50,4 +56,8 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dic
     # Sums of made-up doubles depend on how Spark splits the rows, which is the same for all on this machine.
     equal = contest.answers_equal(list(players.values()), QUERIES)
     finished = all(player.died is None and len(player.answers) == len(QUERIES) for player in ours)
-    return {"ok": finished and equal, "answers_equal": equal, "runs": {name: p.raw() for name, p in players.items()}}
+    return {
+        "ok": equal if finished else False,
+        "answers_equal": equal,
+        "runs": {name: p.raw() for name, p in players.items()},
+    }

@@ -50,8 +50,8 @@ class Outcome:
                 found[query.name] = min(per_engine)
         return found
 
-    def equal(self) -> bool:
-        """Whether all engines gave the same answers."""
+    def equal(self) -> bool | None:
+        """Whether all engines gave the same answers; `None` if no stock engine gave them all."""
         return contest.answers_equal([player for batch in self.batches for player in batch], queries.ALL)
 
     def raw(self) -> dict:

@@ -11,8 +11,8 @@ FORMS = {
     "raw": "prices as the decimals that TPC-H has (`--form raw`)",
 }
 LIMIT = """
-- `limit`: a query's time in `overflow` over max(its time in `fits`, bytes it read / the disk's O_DIRECT bandwidth as
-  `warmset doctor` measures it in the same run)."""
+- `limit`: a query's time in `overflow` over max(its time in `fits`, bytes it read / the disk's bandwidth in the same
+  run: O_DIRECT reads at the best queue depth, `region-scan --raw-only`)."""
 
 
 def tables(raw: dict) -> str:
@@ -65,6 +65,8 @@ def half(raw: dict) -> str:
     for name, run in raw["runs"].items():
         if run["died"]:
             lines.append(f"{name:14} {run['died']['reason']} at {run['died']['step']}: {run['died']['detail']}")
+        elif run["level"] is None:
+            lines.append(f"{name:14} answered without a cache")
         else:
             lines.append(f"{name:14} cached in {run['materialise']['seconds']:.1f} s, answered")
     return "\n".join(lines)
@@ -84,7 +86,7 @@ def readme(options: Options, raw_file: str) -> str:
         "sizes": f"footprint at scale {min(1.0, options.sizes_scale):g}, with `lineitem`'s decimals in either form; "
         f"materialising at scale {options.sizes_scale:g}.",
         "half": f"{options.half_rows} rows x 22 columns in {options.half_bytes >> 20} MiB and, for Warmset, also in "
-        "half of it.",
+        "half of it. Answers are compared with those of stock Spark without a cache, `reference`.",
     }
     what = "\n".join(f"- `{part}`: {text}" for part, text in parts.items() if part in options.parts)
     if {"overflow", "fits"} <= set(options.parts):

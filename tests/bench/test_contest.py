@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import math
 import platform
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,6 +70,43 @@ def test_differing_rows_are_found_and_rounding_is_not_a_difference():
     players[1].answers["q6"] = [[0.31, "a"]]
     assert contest.differences(players, queries.ALL) == ["q6"]
     assert not contest.same([[1, 2]], [[1]])
+
+
+def test_answers_of_warmset_alone_are_compared_with_nothing():
+    players = [player("warmset", 1.0), player("stock", 2.0, dies_at="filter")]
+    contest.play(players, queries.ALL, rounds=1, warmups=0, progress=quiet())
+    assert contest.answers_equal(players, queries.ALL) is None
+    right, wrong = player("parquet", 3.0), player("parquet", 3.0, [["x"]])
+    contest.play([right, wrong], queries.ALL, rounds=1, warmups=0, progress=quiet())
+    assert contest.answers_equal([*players, right], queries.ALL) is True
+    assert contest.answers_equal([*players, wrong], queries.ALL) is False
+    assert contest.answers_equal([players[1], right], queries.ALL) is None
+
+
+@pytest.mark.parametrize(("reference_rows", "ok"), [([[1.0, "a"]], True), ([["x"]], False), (None, None)])
+def test_half_the_memory_is_judged_by_rows_that_no_cache_has_touched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reference_rows: list | None, ok: bool | None
+):
+    monkeypatch.syspath_prepend(str(machine.ROOT / "bench" / "spark-sql"))
+    half = importlib.import_module("half")
+    made = {}
+
+    def open_player(stack: ExitStack, spec: engines.Spec, *_: object) -> Player:
+        if spec.name == half.REFERENCE:
+            scripted = Scripted(1.0, reference_rows, None if reference_rows else "sums")
+        else:
+            scripted = Scripted(1.0, [[1.0, "a"]], None if spec.is_warmset else "materialise")
+        made[spec.name] = Player(spec, 1 << 30, scripted)
+        return made[spec.name]
+
+    monkeypatch.setattr(contest, "open_player", open_player)
+    monkeypatch.setattr(sys, "argv", ["spark-sql", "--quick", "--parts", "half"])
+    options = importlib.import_module("options").parse(("uncompressed",))
+    found = half.play(options, tmp_path, tmp_path, quiet())
+    assert found["ok"] is ok
+    assert made["stock"].died and made["warmset_half"].answers
+    reference = made[half.REFERENCE].spec
+    assert reference.level is None and not reference.is_warmset
 
 
 def test_only_stock_engines_that_cannot_win_are_dropped():
