@@ -41,14 +41,14 @@ private[spark] object BatchEncoding {
     scope.own(memory)
     scope.own(encoder)
     val encoded = source(encoder, memory)
-    StoreHolder.current match {
+    scope.guard(StoreHolder.current match {
       case Some(holder) if inMemory => new GroupedBatches(encoded, holder, scope, () => memory.reset())
       case _ => encoded.map { batch =>
         val onHeap = batch.onHeap
         memory.reset()
         onHeap
       }
-    }
+    })
   }
 
   /** Takes from the encoder one batch at a time, into transient memory. */

@@ -62,6 +62,7 @@ private[spark] object BatchesIntoRegion {
       case other =>
         throw new IllegalStateException(s"a block of cached batches holds a ${other.getClass}")
     }
-    new GroupedBatches(source, holder, TaskScope.begin(), () => ())
+    val scope = TaskScope.begin()
+    scope.guard(new GroupedBatches(source, holder, scope, () => ()))
   }
 }

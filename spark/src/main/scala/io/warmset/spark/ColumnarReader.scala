@@ -1,13 +1,14 @@
 package io.warmset.spark
 
 import java.io.IOException
+import java.lang.ref.Cleaner
 import java.util.{Collections, IdentityHashMap}
 
 import scala.collection.mutable
 
 import io.warmset.columns.WarmVector
 import io.warmset.region.Region
-import org.apache.spark.TaskContext
+import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
@@ -20,8 +21,11 @@ import org.apache.spark.unsafe.Platform
  * showed before, and what it showed before that, stays pinned until the batch after is asked for.
  * Segments of the selected columns are started ahead, within a window that begins with one batch
  * and doubles. Each region it meets is retained until `close`, so that one released in mid-scan
- * stays readable. After `close`, which is idempotent, it is exhausted. Addresses are bound only
- * while pinned. Without a task it gives everything back when it is exhausted.
+ * stays readable. Addresses are bound only while pinned. `close` is idempotent; after it there are
+ * no more batches, which is an error if the task closed it before all were read. Without a task it
+ * gives everything back when it is exhausted. A task may end while another thread of it (one that
+ * feeds a process) is inside a row: what is shown then stays until nobody can reach the reader any
+ * more, which whoever goes on iterating can.
  */
 private[spark] final class ColumnarReader(
     batches: Iterator[CachedBatch],
@@ -42,13 +46,20 @@ private[spark] final class ColumnarReader(
   private var current: Planned = _
   private var selector: RowSelector = _
   private var closed = false
+  private var exhausted = false
+  private var readBy: Thread = _
+  private var readByMany = false
 
   override def hasNext: Boolean = synchronized {
+    if (closed && closedByTask && !exhausted) {
+      throw new TaskKilledException("the task ended before it had read all of a cached partition")
+    }
     val more = !closed && (ahead.nonEmpty || batches.hasNext)
+    exhausted = !more
     if (!more && !closedByTask) {
       close()
     } else if (!more && previous != null) {
-      drop(previous)
+      pins.drop(previous)
       previous = null
     }
     more
@@ -56,7 +67,8 @@ private[spark] final class ColumnarReader(
 
   override def next(): ColumnarBatch = synchronized {
     if (!hasNext) throw new NoSuchElementException("no more cached batches")
-    if (previous != null) drop(previous)
+    noteThread()
+    if (previous != null) pins.drop(previous)
     previous = current
     current = null
     if (ahead.isEmpty) plan()
@@ -67,19 +79,27 @@ private[spark] final class ColumnarReader(
     shown
   }
 
-  /** Gives back every pin, region and transient buffer. */
+  /** Gives back every pin, region and transient buffer, or sees to it that they are given back. */
   override def close(): Unit = synchronized {
     if (!closed) {
       closed = true
-      Option(previous).foreach(drop)
-      Option(current).foreach(drop)
-      ahead.foreach(drop)
+      ahead.foreach(pins.drop)
+      ahead.clear()
+      val last = new Shown(Seq(previous, current).filter(_ != null), pins)
       previous = null
       current = null
-      ahead.clear()
-      pins.close()
+      if (readElsewhere) LastReader.register(this, last) else last.run()
     }
   }
+
+  private def noteThread(): Unit = {
+    val thread = Thread.currentThread
+    readByMany |= readBy != null && (readBy ne thread)
+    readBy = thread
+  }
+
+  private def readElsewhere: Boolean =
+    readByMany || (readBy != null && (readBy ne Thread.currentThread) && readBy.isAlive)
 
   private def lookAhead(): Unit = {
     // Batches on the heap and batches of no columns have nothing to start: they wait upstream.
@@ -158,14 +178,11 @@ private[spark] final class ColumnarReader(
       case cause: IOException => throw BatchOwnership.lost(batch, cause)
       case cause: IllegalArgumentException => throw BatchOwnership.lost(batch, cause)
     }
-
-  private def drop(planned: Planned): Unit = {
-    planned.pins.foreach(pin => if (pin != null) pins.drop(pin))
-    planned.free()
-  }
 }
 
 private[spark] object ColumnarReader {
+  private val LastReader = Cleaner.create()
+
   /** A reader of which the task, if there is one, drops the last pins. */
   def inTask(
       batches: Iterator[CachedBatch],
@@ -209,6 +226,14 @@ private[spark] object ColumnarReader {
     def free(): Unit = if (copies != null) copies.close()
   }
 
+  /** What a reader showed last. Must not refer to the reader, or it would never be unreachable. */
+  private final class Shown(batches: Seq[Planned], pins: PinTable) extends Runnable {
+    override def run(): Unit = {
+      batches.foreach(pins.drop)
+      pins.close()
+    }
+  }
+
   /** One hold on a segment, shared by all batches of this reader that lie in it. */
   private final class Pin(val region: Region, val segment: Int, val key: Long) {
     var users = 0
@@ -250,7 +275,12 @@ private[spark] object ColumnarReader {
       pin.address
     }
 
-    def drop(pin: Pin): Unit = {
+    def drop(planned: Planned): Unit = {
+      planned.pins.foreach(pin => if (pin != null) letGo(pin))
+      planned.free()
+    }
+
+    private def letGo(pin: Pin): Unit = {
       pin.users -= 1
       if (pin.users == 0) {
         table.remove(pin.key)
