@@ -165,7 +165,7 @@ def test_tmp_that_cannot_be_used(launch: Launch, outside_tmp: Path, options: str
 
 @needs_mounts
 def test_directory_that_does_not_allow_execution(launch: Launch) -> None:
-    """The native library cannot be loaded from there: it works all the same, or says so once."""
+    """A data disk that no library can be loaded from: Spark's local directory serves for that."""
     workdir = launch.new_directory()
     (workdir / "regions").mkdir()
     prefix = sandbox.mounts(sandbox.tmpfs(workdir / "regions", "64m", "noexec"))
@@ -173,10 +173,9 @@ def test_directory_that_does_not_allow_execution(launch: Launch) -> None:
         seen = child.call("storage.round_trip", level="MEMORY_AND_DISK")
         warnings = warmset_warnings(child.log_lines())
     assert seen["right"] == [True, True]
+    assert seen["stats"]["regions"] > 0
     assert seen["left"] == 0
-    if seen["stats"] is None:
-        assert len(warnings) == 1
-        assert "noexec" in warnings[0] or "spark.warmset.dir" in warnings[0]
+    assert not warnings
 
 
 @needs_mounts

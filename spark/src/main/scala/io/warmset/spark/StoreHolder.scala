@@ -3,6 +3,9 @@ package io.warmset.spark
 import java.io.{File, IOException}
 import java.nio.file.Files
 
+import scala.annotation.tailrec
+import scala.util.{Failure, Try}
+
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 
 /**
@@ -21,14 +24,15 @@ object StoreHolder {
   /**
    * Opens the store, or returns the one that is open.
    *
-   * @param localDirs Spark's local directories, used where spark.warmset.dir is not set
+   * @param localDirs Spark's local directories, used for data where spark.warmset.dir is not set
    * @throws IOException or IllegalArgumentException whose message names the setting that is wrong
    */
   def open(conf: WarmsetConf, machine: MemoryRule.Machine, localDirs: Seq[File]): Running =
     synchronized {
       current.getOrElse {
         val directory = chooseDirectory(conf, localDirs)
-        NativeLibrary.load(directory)
+        // A disk for data may well be mounted noexec.
+        loadLibrary((localDirs :+ directory).distinct, NativeLibrary.load)
         val limited = machine.atMost(NativeStore.memoryLimit())
         val budget = budgetBytes(conf, limited)
         val store = Store.open(json(conf, directory, budget, limited))
@@ -42,6 +46,14 @@ object StoreHolder {
     running.foreach(_.store.close())
     running = None
   }
+
+  /** Loads from the first directory that allows it; of several failures the last one is told. */
+  @tailrec
+  private[spark] def loadLibrary(directories: Seq[File], load: File => Unit): Unit =
+    Try(load(directories.head)) match {
+      case Failure(_: IOException) if directories.tail.nonEmpty => loadLibrary(directories.tail, load)
+      case outcome => outcome.get
+    }
 
   private[spark] def budgetBytes(conf: WarmsetConf, machine: MemoryRule.Machine): Long =
     conf.memoryBytes match {

@@ -1,6 +1,6 @@
 package io.warmset.spark
 
-import java.io.File
+import java.io.{File, IOException}
 import java.nio.file.Files
 
 import com.fasterxml.jackson.databind.ObjectMapper
@@ -74,6 +74,19 @@ class DegradeSuite extends AnyFunSuite {
     withSession("spark.warmset.dir" -> file.getPath)(worksWithout)
     // Not even root may make files there.
     withSession("spark.warmset.dir" -> "/proc/self")(worksWithout)
+  }
+
+  test("the library comes from the first directory that allows it; of several failures the last is told") {
+    val Seq(noexec, full, good) = Seq("noexec", "full", "good").map(new File(_))
+    var tried = Seq.empty[File]
+    def load(directory: File): Unit = {
+      tried :+= directory
+      if (directory ne good) throw new IOException(s"cannot load from $directory")
+    }
+    StoreHolder.loadLibrary(Seq(noexec, good, full), load)
+    assert(tried == Seq(noexec, good))
+    val told = intercept[IOException](StoreHolder.loadLibrary(Seq(noexec, full), load))
+    assert(told.getMessage.contains("from full"))
   }
 
   test("a malformed setting stops the start and is named, required or not") {
