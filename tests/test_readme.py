@@ -1,6 +1,7 @@
 """The README's commands do what it says, on a small table: what is run is read from README.md itself.
 
-Only what belongs to the user is replaced: where the disk is, how much memory there is, where output goes.
+Only what belongs to the user is replaced (where the disk is, how much memory there is, where output goes, how large the
+table is), and what the tests have already: the jar that `make jar` built, the packages that `pip` would fetch again.
 """
 
 from __future__ import annotations
@@ -11,14 +12,12 @@ import re
 import subprocess
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from e2e import paths
 from e2e.launch import Launch
 
 VERSION = "4.2"
-ROWS = 300_000
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Appended to the README's Python: what the cached view holds, and whether it holds it in regions.
 CHECK = """
@@ -52,43 +51,76 @@ def commands(code: str) -> list[str]:
     return code.replace("\\\n", " ").splitlines()
 
 
-@pytest.fixture
+def without_the_tests_python(path: str) -> str:
+    """A search path as a user has it, on which nothing of ours is found."""
+    return ":".join(place for place in path.split(":") if not Path(place).is_relative_to(paths.REPOSITORY))
+
+
+# In the place of `make jar` and `pip install`: what they made when the tests were set up.
+HAVE_JAR = 'mkdir -p "$(dirname {jar})" && ln -s {built} {jar}'
+HAVE_PACKAGES = """
+test "$VIRTUAL_ENV" = "$PWD/target/try"
+echo {packages} > "$(python -c 'import site; print(site.getsitepackages()[0])')/have.pth"
+for program in {programs}/*; do
+    test -e "$VIRTUAL_ENV/bin/$(basename "$program")" || ln -s "$program" "$VIRTUAL_ENV/bin/"
+done
+"""
+
+
+@pytest.fixture(scope="module")
 def workdir(launch: Launch) -> Path:
-    """Where a user stands: the jar, and a table named lineitem."""
+    """Where a user stands who has followed the README so far: in a clone, with the jar, Spark and a table."""
+    code = block("sh", "git clone")
+    jar, pins = re.search(r"spark/target/\S+\.jar", code)[0], re.search(r"^pip install (.*)$", code, re.MULTILINE)
+    pinned = (paths.REPOSITORY / "etc" / "python" / "spark-4.2.txt").read_text().splitlines()
+    assert set(pins[1].split()) <= set(pinned), "the README names other versions than are tested"
+    programs = paths.venv(VERSION) / "bin"
+    packages = paths.spark_home(VERSION).parent
+    jar_line = next(line for line in commands(code) if line.startswith("make jar"))
+    places = {
+        "<this repository>": f"--quiet file://{paths.REPOSITORY}",
+        jar_line: HAVE_JAR.format(jar=jar, built=paths.plugin_jar()),
+        pins[0]: HAVE_PACKAGES.format(packages=packages, programs=programs),
+        "--scale-factor 1": "--scale-factor 0.01",
+    }
     directory = launch.new_directory()
-    (directory / "warmset-spark_2.13-0.1.0.jar").symlink_to(paths.plugin_jar())
-    (directory / "lineitem").mkdir()
-    keys = pa.array(range(ROWS), pa.int64())
-    table = pa.table({"l_orderkey": keys, "l_extendedprice": keys.cast(pa.float64())})
-    pq.write_table(table, directory / "lineitem" / "part-0.parquet")
-    (directory / "disk").mkdir()
-    return directory
+    done = run(["bash", "-ec", replaced(code, places)], directory)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (directory / "warmset" / "disk").mkdir()
+    return directory / "warmset"
+
+
+@pytest.fixture(scope="module")
+def table(workdir: Path) -> list[int]:
+    """The table's rows, and the sum of its keys."""
+    keys = pq.read_table(workdir / "target" / "try" / "lineitem.parquet", columns=["l_orderkey"])["l_orderkey"]
+    return [len(keys), sum(keys.to_pylist())]
 
 
 def run(
     command: list[str], directory: Path, settings: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command as a user would who has this PySpark."""
+    """Runs a command as a user would: with what the README made, and nothing of the tests' own."""
     environment = {
         **os.environ,
-        "PATH": f"{paths.venv(VERSION) / 'bin'}:{os.environ['PATH']}",
+        "PATH": f"{directory}/target/try/bin:{without_the_tests_python(os.environ['PATH'])}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(directory),
         **(settings or {}),
     }
-    for name in ("SPARK_HOME", "PYTHONPATH"):
+    for name in ("SPARK_HOME", "PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON"):
         environment.pop(name, None)
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
 
 
-def test_python(workdir: Path) -> None:
+def test_python(workdir: Path, table: list[int]) -> None:
     (workdir / "use.py").write_text(block("python", "WarmsetPlugin") + CHECK)
     done = run(["python", "use.py"], workdir)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert f"seen: {json.dumps([ROWS, ROWS * (ROWS - 1) // 2, True])}" in done.stdout
+    assert f"seen: {json.dumps([*table, True])}" in done.stdout
 
 
-def test_sql(workdir: Path) -> None:
+def test_sql(workdir: Path, table: list[int]) -> None:
     """What was cached is seen in the event log: `spark-sql` itself has no other way to show it."""
     (workdir / "events").mkdir()
     (workdir / "spark-defaults.conf").write_text(
@@ -99,7 +131,7 @@ def test_sql(workdir: Path) -> None:
     (command,) = commands(code)
     done = run(["bash", "-c", command], workdir, {"SPARK_CONF_DIR": str(workdir)})
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == [str(ROWS)]
+    assert done.stdout.split() == [str(table[0])]
     (log,) = workdir.glob("events/*/events_*")
     events = [json.loads(line) for line in log.read_text().splitlines()]
     reports = [json.loads(event["stats"]) for event in events if event["Event"].endswith("WarmsetReport")]
