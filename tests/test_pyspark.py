@@ -28,6 +28,7 @@ def child(launch: Launch, spark_version: str) -> Iterator[SparkChild]:
 def assert_round_trip(seen: dict[str, Any], in_regions: bool, stock: bool) -> None:
     """The answers are right, the bytes were where they should be, and they are gone."""
     assert seen["right"] == [True, True]
+    assert seen["filtered"], "a filter gives other rows than without the cache"
     assert seen["level"], "the frame reports another storage level than was asked for"
     assert seen["left"] == 0, "regions are left after unpersist"
     if not stock:
@@ -47,6 +48,14 @@ def test_levels_that_keep_data_in_memory_use_regions(
 @pytest.mark.parametrize("level", DISK_LEVELS)
 def test_levels_on_disk_only_stay_sparks(child: SparkChild, launch: Launch, level: str) -> None:
     assert_round_trip(child.call("storage.round_trip", level=level), in_regions=False, stock=launch.stock)
+
+
+def test_filters(child: SparkChild, launch: Launch) -> None:
+    answer = child.call("storage.filters")
+    for text, (cached, uncached) in answer["seen"].items():
+        assert uncached[0] > 0, text
+        assert cached == uncached, text
+    assert launch.stock or answer["held"] > 0
 
 
 def test_sql_statements(child: SparkChild, launch: Launch) -> None:

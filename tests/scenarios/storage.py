@@ -24,6 +24,24 @@ SAMPLE = (
 )
 
 
+FILTERS = (
+    "few = 3 and number > 10",
+    "id between 100 and 300",
+    "few in (1, 5) and unique is null",
+    "number is null",
+    "number < 77.5",
+    "name = 'name 42'",
+    "name like 'name 1%' and few > 2",
+    "name in ('name 7', 'name 8', 'no name')",
+    "unique >= 'f' or unique is null",
+    "price in (1.00, 2.00, 4000.00)",
+    "price > 19000.5 and number is not null",
+    "day = date'2020-02-29'",
+    "day > date'2022-01-01' and name < 'name 5'",
+    "nested.a < 10",
+)
+
+
 def sample(spark: SparkSession, rows: int, partitions: int = 4) -> DataFrame:
     """Rows of several types and encodings."""
     return spark.range(0, rows, 1, partitions).selectExpr(*SAMPLE)
@@ -40,16 +58,28 @@ def round_trip(spark: SparkSession, level: str, rows: int = 20_000, adaptive: bo
     spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     frame = sample(spark, rows)
     expected = digest(frame)
+    passing = digest(frame.filter(FILTERS[0]))
     frame.persist(getattr(StorageLevel, level))
     reads = [digest(frame), digest(frame)]
     seen = {
         "right": [read == expected for read in reads],
-        "filtered": frame.filter("few = 3 and number > 10").count(),
+        "filtered": passing[0] > 0 and digest(frame.filter(FILTERS[0])) == passing,
         "level": str(frame.storageLevel) == str(getattr(StorageLevel, level)),
         "stats": regions.stats(spark),
     }
     frame.unpersist(blocking=True)
     return seen | {"left": regions.left_after_collection(spark)}
+
+
+def filters(spark: SparkSession, rows: int = 20_000) -> dict[str, Any]:
+    """Each filter's rows, of the cache and before there was one."""
+    frame = sample(spark, rows)
+    expected = {text: digest(frame.filter(text)) for text in FILTERS}
+    frame.cache()
+    seen = {text: [digest(frame.filter(text)), expected[text]] for text in FILTERS}
+    held = regions.count(spark)
+    frame.unpersist(blocking=True)
+    return {"seen": seen, "held": held}
 
 
 def sql_statements(spark: SparkSession) -> dict[str, Any]:
