@@ -2,11 +2,14 @@ package io.warmset.spark
 
 import java.io.File
 import java.nio.file.{Files, Path}
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.apache.spark.{SPARK_VERSION, SparkContext, SparkEnv}
+import org.apache.spark.{SPARK_VERSION, TaskContext, TaskKilled}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd, SparkListenerTaskStart}
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.storage.StorageLevel
 import org.apache.spark.warmset.ClusterAccess
@@ -18,8 +21,15 @@ import org.scalatest.time.{Millis, Seconds, Span}
 object OnExecutor {
   def pid: Long = ProcessHandle.current.pid
 
-  /** Holds a task up, so that the test can kill its executor in mid-scan. */
   def pause(ms: Long): Boolean = { Thread.sleep(ms); true }
+
+  /** Says by a file that this executor is in mid-scan, and waits there for the file `go`. */
+  def stopHere(signals: String): Boolean = {
+    Path.of(signals, pid.toString).toFile.createNewFile()
+    val until = System.nanoTime + 30000000000L
+    while (!Path.of(signals, "go").toFile.exists && System.nanoTime < until) pause(10)
+    true
+  }
 }
 
 /**
@@ -136,14 +146,21 @@ class ClusterSuite extends AnyFunSuite with Eventually {
 
   test("an executor killed in mid-scan: the answer is right") {
     withCluster("spark.task.maxFailures" -> "8") { spark =>
-      spark.udf.register("pause", (id: Long) => id % 5000 != 0 || OnExecutor.pause(300))
+      val signals = Files.createTempDirectory("warmset-signals")
+      val path = signals.toString
+      spark.udf.register("stop", (id: Long) => id % 10000 != 5000 || OnExecutor.stopHere(path))
       val df = rows(spark).persist(StorageLevel.MEMORY_AND_DISK)
       assert(answer(df) == expected)
-      val victim = pids(spark).head
-      val killer = new Thread(() => { Thread.sleep(700); kill(victim) })
+      val killed = new CompletableFuture[Long]
+      val killer = new Thread(() => {
+        val here = eventually(Option(signals.toFile.list()).flatMap(_.headOption).get).toLong
+        kill(here)
+        killed.complete(here)
+        Files.createFile(signals.resolve("go"))
+      })
       killer.start()
-      assert(answer(df.filter("pause(id)")) == expected)
-      killer.join()
+      assert(answer(df.filter("stop(id)")) == expected)
+      assert(killed.isDone && !pids(spark)(killed.get), "an executor was killed in mid-scan")
       assert(answer(df) == expected)
       df.unpersist(blocking = true)
       eventually(assert(regions(spark) == 0))
@@ -171,9 +188,17 @@ class ClusterSuite extends AnyFunSuite with Eventually {
         "spark.speculation.multiplier" -> "1.1", "spark.speculation.quantile" -> "0.3",
         "spark.speculation.minTaskRuntime" -> "100ms") { spark =>
       spark.udf.register("slow", (id: Long) =>
-        id != 35000 || org.apache.spark.TaskContext.get().attemptNumber() > 0 || OnExecutor.pause(4000))
+        id != 35000 || TaskContext.get().attemptNumber() > 0 || OnExecutor.pause(4000))
+      val copies, ends = new AtomicInteger
+      spark.sparkContext.addSparkListener(new SparkListener {
+        override def onTaskStart(event: SparkListenerTaskStart): Unit =
+          if (event.taskInfo.speculative) copies.incrementAndGet()
+        override def onTaskEnd(event: SparkListenerTaskEnd): Unit =
+          if (event.reason.isInstanceOf[TaskKilled]) ends.incrementAndGet()
+      })
       val df = rows(spark).filter("slow(id)").persist(StorageLevel.MEMORY_AND_DISK)
       assert(answer(df) == expected)
+      eventually(assert(copies.get > 0 && ends.get > 0, "no copy was started, or no task killed"))
       assert(answer(df) == expected)
       df.unpersist(blocking = true)
       eventually(assert(regions(spark) == 0))
