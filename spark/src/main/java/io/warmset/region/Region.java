@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * released by a cleaner. {@link #retain} never revives a released region. It knows nothing of what
  * the segments hold, and does not count pins: the native side does.
  */
-public final class Region {
+public class Region {
   private static final Cleaner CLEANER = Cleaner.create();
 
   private final Store store;

@@ -55,16 +55,18 @@ private[spark] final class EncodedBatch(
  * segment is open at a time. The region is made with the first group and lives on in the batches;
  * `close` gives the writer's own reference back.
  */
-private[spark] final class RegionWriter(holder: StoreHolder.Running)
+private[spark] final class RegionWriter(newRegion: () => Region)
   extends AutoCloseable with Logging {
   import RegionWriter._
+
+  def this(holder: StoreHolder.Running) = this(() => holder.store.newRegion())
 
   private var region: Region = _
   private var closed = false
 
   /** Places a row group; the batches come out in their order. */
   def layOut(group: IndexedSeq[EncodedBatch]): Seq[WarmBatch] = {
-    if (region == null && !closed) region = holder.store.newRegion()
+    if (region == null && !closed) region = newRegion()
     val placing = new Placing(group)
     (0 until group.head.columns).foreach(placing.column)
     placing.seal()

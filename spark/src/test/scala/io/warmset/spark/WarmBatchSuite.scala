@@ -8,6 +8,7 @@ import scala.util.{Failure, Random, Success, Try}
 import com.esotericsoftware.kryo.io.{Input => KryoInput, Output => KryoOutput}
 
 import io.warmset.columns.{BatchEncoder, WarmVector}
+import io.warmset.region.FailingRegion
 import org.apache.spark.SparkConf
 import org.apache.spark.serializer.KryoSerializer
 import org.apache.spark.sql.catalyst.InternalRow
@@ -90,6 +91,22 @@ class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
     assert(onHeap.estimatedSize >= bytes && onHeap.estimatedSize < bytes + 4000)
     assert(org.apache.spark.util.SizeEstimator.estimate(batch) == batch.estimatedSize)
     batch.close()
+  }
+
+  test("what lay in a segment that could not be sealed is on the heap, and the rest where it was") {
+    val writer = new RegionWriter(() => new FailingRegion(StoreHolder.current.get.store))
+    val (large, small) =
+      try {
+        (writer.layOut((1 to 6).map(_ => encoded(60000).next())), writer.layOut(encoded(100).toIndexedSeq))
+      } finally writer.close()
+    val expected = values(encoded(60000).next().onHeap)
+    large.foreach(batch => assert(values(batch) == expected))
+    assert(values(small.head) == expected.take(100))
+    val placed = large.flatMap(batch => types.indices.map(batch.inRegion))
+    assert(placed.contains(true) && placed.contains(false), "the second segment failed")
+    assert(types.indices.forall(small.head.inRegion), "the next group is placed again")
+    (large ++ small).foreach(_.close())
+    assertNothingLeft()
   }
 
   test("closing is idempotent and gives one reference back") {
