@@ -149,6 +149,7 @@ private[spark] final class ColumnarReader(
 
   private def show(planned: Planned): Unit = {
     val batch = planned.batch
+    var bytes = 0L
     var i = 0
     while (i < columns.length) {
       val c = columns(i)
@@ -159,11 +160,12 @@ private[spark] final class ColumnarReader(
       }
       reading(batch)(batch.check(c, types(i), address))
       vectors(i).bind(batch.meta, c, address)
+      bytes += batch.meta.bytes(c)
       i += 1
     }
     shown.setNumRows(
       if (planned.selector == null) batch.numRows
-      else planned.selector.show(batch.numRows, bytes => planned.allocate(bytes)))
+      else planned.selector.show(batch.numRows, bytes, size => planned.allocate(size)))
   }
 
   private def pinned(batch: WarmBatch, pin: Pin): Long =

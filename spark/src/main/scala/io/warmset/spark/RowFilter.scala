@@ -62,10 +62,17 @@ private[spark] object RowFilter {
         nullsToo)
   }
 
+  /**
+   * The conjuncts before the first that depends on how many rows it has seen, as `rand` does: to
+   * take out rows that it would have seen changes what it says of the others.
+   */
+  def beforeChance(predicates: Seq[Expression]): Seq[Expression] =
+    predicates.flatMap(conjuncts).takeWhile(_.deterministic)
+
   /** The part of `predicates` that can be evaluated, if any. */
   def of(predicates: Seq[Expression], cached: Seq[Attribute]): Option[RowFilter] = {
     val number = cached.iterator.map(_.exprId).zipWithIndex.toMap
-    val steps = predicates.flatMap(conjuncts).flatMap(step(_, number))
+    val steps = predicates.flatMap(step(_, number))
     if (steps.isEmpty) None else Some(RowFilter(narrowed(steps).toArray))
   }
 

@@ -31,9 +31,13 @@ private[spark] final class RowSelector(
   private var toRest = 0
   private var restNext = 1
 
-  /** Leaves in the vectors the rows that may pass, of `rows` that they show; returns how many. */
-  def show(rows: Int, allocate: LongUnaryOperator): Int =
-    if (stages.isEmpty) {
+  /**
+   * Leaves in the vectors the rows that may pass, of `rows` that they show in `bytes`; returns how
+   * many. Large values are not copied: a few of them would be more than all the memory that
+   * anybody has counted on.
+   */
+  def show(rows: Int, bytes: Long, allocate: LongUnaryOperator): Int =
+    if (stages.isEmpty || bytes > rows * RowBytesMax) {
       rows
     } else if (toRest > 0) {
       toRest -= 1
@@ -70,6 +74,7 @@ private[spark] object RowSelector {
   /** Of a batch's rows; copying more of them costs more than it spares. */
   private val WholeFrom = 0.5
   private val RestMax = 64
+  private val RowBytesMax = 64L << 10
 
   private final class Stage(step: RowFilter.Step, vector: WarmVector) {
     private var in = 0L

@@ -65,7 +65,8 @@ final class TransientMemory extends AutoCloseable {
 
 object TransientMemory {
   val ChunkBytes: Long = 4L << 20
-  private val ChunksKeptMax = 32
+  private val ChunksKeptMin = 32
+  private val ChunksKeptPerSlot = 4
 
   private final case class Chunk(allocation: Long, start: Long, bytes: Long)
 
@@ -75,6 +76,10 @@ object TransientMemory {
 
   /** Bytes this process holds for transient use now, the kept chunks included. */
   def allocatedBytes: Long = allocated.get
+
+  /** As many as the tasks that run at a time use: what is not kept is slow to touch again. */
+  private[spark] def mayKeep(count: Int, slots: => Int = TaskSlots.ofThisProcess): Boolean =
+    count < ChunksKeptMin || count < ChunksKeptPerSlot * slots
 
   private def take(needed: Long): Chunk = {
     val reused = if (needed <= ChunkBytes) kept.poll() else null
@@ -90,7 +95,7 @@ object TransientMemory {
   }
 
   private def giveBack(chunk: Chunk): Unit =
-    if (chunk.bytes == ChunkBytes && keptCount.get < ChunksKeptMax) {
+    if (chunk.bytes == ChunkBytes && mayKeep(keptCount.get)) {
       keptCount.incrementAndGet()
       kept.add(chunk)
     } else {

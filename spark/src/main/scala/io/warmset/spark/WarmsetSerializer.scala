@@ -107,8 +107,9 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
       predicates: Seq[Expression],
       cached: Seq[Attribute]): (Int, Iterator[CachedBatch]) => Iterator[CachedBatch] =
     if (ours(cached)) {
-      val prune = super.buildFilter(predicates.filter(BatchStatistics.canPrune), cached)
-      RowFilter.of(predicates, cached) match {
+      val sound = RowFilter.beforeChance(predicates)
+      val prune = super.buildFilter(sound.filter(BatchStatistics.canPrune), cached)
+      RowFilter.of(sound, cached) match {
         case Some(filter) => (index, batches) => prune(index, batches).map {
           case batch: WarmBatch => SelectedBatch(batch, filter)
           case other => other

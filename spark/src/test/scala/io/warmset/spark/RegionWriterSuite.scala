@@ -29,6 +29,11 @@ class RegionWriterSuite extends AnyFunSuite {
     assert(RegionWriter.segmentBytes(Frame, Frame, 1) == Frame)
   }
 
+  test("transient chunks are kept for as many tasks as run at a time") {
+    assert(TransientMemory.mayKeep(31, 1) && !TransientMemory.mayKeep(32, 8))
+    assert(TransientMemory.mayKeep(255, 64) && !TransientMemory.mayKeep(256, 64))
+  }
+
   test("transient memory hands out aligned, distinct, writable space and counts it") {
     val before = TransientMemory.allocatedBytes
     val memory = new TransientMemory
