@@ -45,6 +45,7 @@ bench-demo: demo
 
 .PHONY: bench-spark-sql
 bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
+	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-region-scan

@@ -27,6 +27,9 @@ struct Options {
     /// Less data and fewer runs.
     #[arg(long)]
     quick: bool,
+    /// Only measure the disk: a region's file, read raw at the best queue depth.
+    #[arg(long)]
+    raw_only: bool,
     /// Directory of the data files; on the disk that is to be measured.
     #[arg(long, default_value = "target")]
     dir: PathBuf,
@@ -63,6 +66,10 @@ fn main() -> Outcome<()> {
     let (bytes, runs) = if options.quick { (1 << 30, 5) } else { (4 << 30, 9) };
     fs::create_dir_all(&options.dir)?;
     let dir = tempfile::tempdir_in(&options.dir)?;
+    if options.raw_only {
+        println!("result: {}", raw_only(dir.path(), bytes, runs)?);
+        return Ok(());
+    }
 
     let (resident, pages) = resident(dir.path(), bytes, runs)?;
     let (missing, missing_raw) = missing(dir.path(), bytes, runs, &options)?;
@@ -142,6 +149,21 @@ fn missing(dir: &Path, bytes: usize, runs: usize, options: &Options) -> Outcome<
     raw["read_fractions"] = json!(read_fractions);
     raw["stats"] = serde_json::to_value(store.stats())?;
     Ok((series, raw))
+}
+
+/// What the disk gives at most.
+fn raw_only(dir: &Path, bytes: usize, runs: usize) -> Outcome<Value> {
+    let store = Store::open(Config::new(dir, (bytes / 32).max(128 << 20) as u64))?;
+    let region = store.create_region()?;
+    scan::fill(&region, bytes)?;
+    let file = raw::region_file(bytes as u64)?;
+    let depth = raw::best_depth(&file)?;
+    let mut rates = Vec::new();
+    for _ in 0..runs {
+        let (seconds, read) = timed(|| raw::read_all(&file, depth))?;
+        rates.push(read as f64 / seconds);
+    }
+    Ok(json!({"read_bytes_per_s": median(&rates).round(), "queue_depth": depth, "runs_bytes_per_s": rates}))
 }
 
 fn timed<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {
