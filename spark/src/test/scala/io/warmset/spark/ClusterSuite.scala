@@ -9,6 +9,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.{SPARK_VERSION, TaskContext, TaskKilled}
+import org.apache.spark.deploy.warmset.TwoHosts
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd, SparkListenerTaskStart}
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.storage.StorageLevel
@@ -53,9 +54,10 @@ class ClusterSuite extends AnyFunSuite with Eventually {
       .find(home => new File(home, s"jars/spark-core_2.13-$SPARK_VERSION.jar").isFile)
   }
 
+  private def home: File = sparkHome.getOrElse(fail(s"no Spark $SPARK_VERSION installation: set SPARK_HOME " +
+    "to one, or run `make .venv/.stamp .venv-43/.stamp`, which install PySpark 4.2 and 4.3"))
+
   private def withCluster(settings: (String, String)*)(body: SparkSession => Unit): Unit = {
-    val home = sparkHome.getOrElse(fail(s"no Spark $SPARK_VERSION installation: set SPARK_HOME " +
-      "to one, or run `make .venv/.stamp .venv-43/.stamp`, which install PySpark 4.2 and 4.3"))
     val directory = Files.createTempDirectory("warmset-cluster").toFile
     val before = Option(System.getProperty("spark.test.home"))
     System.setProperty("spark.test.home", home.getPath)
@@ -184,25 +186,27 @@ class ClusterSuite extends AnyFunSuite with Eventually {
   }
 
   test("speculative tasks: the slow copy is killed, the answer is right, nothing is left") {
-    withCluster("spark.speculation" -> "true", "spark.speculation.interval" -> "50ms",
+    TwoHosts.run(home, 768)(url => withCluster("spark.master" -> url, "spark.cores.max" -> "2",
+        "spark.speculation" -> "true", "spark.speculation.interval" -> "50ms",
         "spark.speculation.multiplier" -> "1.1", "spark.speculation.quantile" -> "0.3",
-        "spark.speculation.minTaskRuntime" -> "100ms") { spark =>
-      spark.udf.register("slow", (id: Long) =>
-        id != 35000 || TaskContext.get().attemptNumber() > 0 || OnExecutor.pause(4000))
-      val copies, ends = new AtomicInteger
+        "spark.speculation.minTaskRuntime" -> "100ms",
+        "spark.speculation.efficiency.enabled" -> "false") { spark =>
+      val copies, killed = new AtomicInteger
       spark.sparkContext.addSparkListener(new SparkListener {
         override def onTaskStart(event: SparkListenerTaskStart): Unit =
           if (event.taskInfo.speculative) copies.incrementAndGet()
         override def onTaskEnd(event: SparkListenerTaskEnd): Unit =
-          if (event.reason.isInstanceOf[TaskKilled]) ends.incrementAndGet()
+          if (event.reason.isInstanceOf[TaskKilled]) killed.incrementAndGet()
       })
+      spark.udf.register("slow", (id: Long) =>
+        id != 35000 || TaskContext.get().attemptNumber() > 0 || OnExecutor.pause(8000))
       val df = rows(spark).filter("slow(id)").persist(StorageLevel.MEMORY_AND_DISK)
       assert(answer(df) == expected)
-      eventually(assert(copies.get > 0 && ends.get > 0, "no copy was started, or no task killed"))
+      eventually(assert(copies.get > 0 && killed.get > 0, s"${copies.get} copies, ${killed.get} killed"))
       assert(answer(df) == expected)
       df.unpersist(blocking = true)
       eventually(assert(regions(spark) == 0))
-    }
+    })
   }
 
   test("executors that cannot open a store keep batches on the heap") {
