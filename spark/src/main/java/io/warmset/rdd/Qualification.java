@@ -1,0 +1,105 @@
+package io.warmset.rdd;
+
+import java.io.Externalizable;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
+import java.io.Serializable;
+import java.lang.reflect.Modifier;
+import java.lang.reflect.Proxy;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.columnar.CachedBatch;
+
+/**
+ * Which classes may be copied field by field.
+ *
+ * <p>Invariant: a class qualifies only if Java's serialisation would do just that with it: write
+ * the fields that are neither static nor transient, and give an object with those fields and
+ * defaults elsewhere.
+ */
+final class Qualification {
+  /** Longer methods are not compiled by the JIT (8000 bytes), and longer yet not loaded. */
+  static final int FIELDS_MAX = 100;
+  private static final String GRAPHX = "org.apache.spark.graphx.";
+
+  private Qualification() {}
+
+  /** Why objects of the class must stay the objects they are; null if they need not. */
+  static String leftAlone(Class<?> type) {
+    Class<?> inner = type;
+    while (inner.isArray()) inner = inner.getComponentType();
+    String name = inner.getName();
+    if (AutoCloseable.class.isAssignableFrom(inner)) return name + " is to be closed";
+    if (InternalRow.class.isAssignableFrom(inner)) return name + " is a row inside Spark";
+    if (CachedBatch.class.isAssignableFrom(inner)) return name + " is a cached batch";
+    if (name.startsWith(GRAPHX)) return name + " is GraphX's, which shares arrays";
+    return null;
+  }
+
+  /** Why a class that is no array cannot be copied field by field; null if it can. */
+  static String refusal(Class<?> type) {
+    String name = type.getName();
+    if (!Serializable.class.isAssignableFrom(type)) return name + " is not Serializable";
+    if (Externalizable.class.isAssignableFrom(type)) return name + " is Externalizable";
+    if (type.isEnum() || type.isRecord() || type.isHidden() || Proxy.isProxyClass(type)) {
+      return name + " is an enum, a record, a lambda or a proxy";
+    }
+    if (type.isInterface() || Modifier.isAbstract(type.getModifiers()) || type == Class.class) {
+      return name + " is not a class of plain objects";
+    }
+    try {
+      return hierarchyRefusal(type);
+    } catch (LinkageError e) {
+      return name + " refers to a class that cannot be loaded: " + e;
+    }
+  }
+
+  private static String hierarchyRefusal(Class<?> type) {
+    Class<?> at = type;
+    for (; at != null && Serializable.class.isAssignableFrom(at); at = at.getSuperclass()) {
+      String own = ownSerialization(at);
+      if (own != null) return own;
+    }
+    for (Class<?> above = at; above != Object.class; above = above.getSuperclass()) {
+      if (!constructorDoesNothing(above)) {
+        return type.getName() + " extends " + above.getName()
+            + ", whose constructor Java would run";
+      }
+    }
+    return null;
+  }
+
+  /** Scala's skeletons of collections have neither fields nor anything to do at the start. */
+  private static boolean constructorDoesNothing(Class<?> type) {
+    return type.getName().startsWith("scala.collection.")
+        && type.getSimpleName().startsWith("Abstract")
+        && type.getClassLoader() == scala.Option.class.getClassLoader();
+  }
+
+  private static String ownSerialization(Class<?> type) {
+    if (declares(type, "writeObject", ObjectOutputStream.class)) return has(type, "writeObject");
+    if (declares(type, "readObject", ObjectInputStream.class)) return has(type, "readObject");
+    for (String method : new String[] {"readObjectNoData", "writeReplace", "readResolve"}) {
+      if (declares(type, method)) return has(type, method);
+    }
+    try {
+      type.getDeclaredField("serialPersistentFields");
+      return has(type, "serialPersistentFields");
+    } catch (NoSuchFieldException e) {
+      return null;
+    }
+  }
+
+  private static String has(Class<?> type, String what) {
+    return type.getName() + " has " + what;
+  }
+
+  static boolean declares(Class<?> type, String method, Class<?>... parameters) {
+    try {
+      type.getDeclaredMethod(method, parameters);
+      return true;
+    } catch (NoSuchMethodException e) {
+      return false;
+    }
+  }
+}
