@@ -7,7 +7,7 @@ import java.util.{Collections, IdentityHashMap}
 import scala.collection.mutable
 
 import io.warmset.columns.WarmVector
-import io.warmset.region.Region
+import io.warmset.region.{NativeStore, Region}
 import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.types.DataType
@@ -129,7 +129,7 @@ private[spark] final class ColumnarReader(
 
   private def start(batch: WarmBatch, selector: RowSelector): Unit = {
     columns.find(!batch.has(_)).foreach { c =>
-      throw BatchOwnership.lost(batch, new IOException(
+      throw BlockOwnership.lost(batch, new IOException(
         s"damaged batch description: no column $c of ${batch.meta.numColumns}"))
     }
     val before = pins.bytesStarted
@@ -177,8 +177,8 @@ private[spark] final class ColumnarReader(
     catch {
       // The data are whole, and the task's next try may find room.
       case full: io.warmset.region.NoSpaceException => throw full
-      case cause: IOException => throw BatchOwnership.lost(batch, cause)
-      case cause: IllegalArgumentException => throw BatchOwnership.lost(batch, cause)
+      case cause: IOException => throw BlockOwnership.lost(batch, cause)
+      case cause: IllegalArgumentException => throw BlockOwnership.lost(batch, cause)
     }
 }
 
@@ -191,17 +191,10 @@ private[spark] object ColumnarReader {
       columns: Array[Int],
       types: Array[DataType]): ColumnarReader = {
     val task = Option(TaskContext.get())
-    val reader = new ColumnarReader(batches, columns, types, prefetchBytesMax, task.isDefined)
+    val reader = new ColumnarReader(batches, columns, types, Prefetch.bytesMax, task.isDefined)
     // Registered before anything that reads us in this task, hence run after it has ended.
     task.foreach(_.addTaskCompletionListener[Unit](_ => reader.close()))
     reader
-  }
-
-  /** The setting, or this task's part of half the memory. */
-  private def prefetchBytesMax: Long = StoreHolder.current match {
-    case Some(holder) =>
-      math.min(holder.conf.prefetchBytesMax, holder.budgetBytes / 2 / TaskSlots.ofThisProcess)
-    case None => 0L
   }
 
   /** A batch with its segments' pins, one per selected column; null for a column on the heap. */
@@ -258,7 +251,7 @@ private[spark] object ColumnarReader {
       val key = region.id << 24 | segment
       val pin = table.getOrElseUpdate(key, {
         val fresh = new Pin(region, segment, key)
-        fresh.held = region.pinStart(segment) != NoRoom
+        fresh.held = region.pinStart(segment) != NativeStore.NO_ROOM
         full |= !fresh.held
         bytesStarted += math.max(RegionWriter.FrameBytes, endOffset)
         fresh
@@ -311,6 +304,5 @@ private[spark] object ColumnarReader {
     }
   }
 
-  private val NoRoom = 2
   private val AheadMax = 512
 }

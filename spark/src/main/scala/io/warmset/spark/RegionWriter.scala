@@ -56,7 +56,7 @@ private[spark] final class EncodedBatch(
  * `close` gives the writer's own reference back.
  */
 private[spark] final class RegionWriter(newRegion: () => Region)
-  extends AutoCloseable with Logging {
+  extends AutoCloseable {
   import RegionWriter._
 
   def this(holder: StoreHolder.Running) = this(() => holder.store.newRegion())
@@ -143,15 +143,12 @@ private[spark] final class RegionWriter(newRegion: () => Region)
 
     private def fail(cause: IOException): Unit = {
       failed = true
-      if (RegionWriter.warn()) {
-        logWarning(s"Cached data stays on the Java heap, under Spark's own rules: ${cause.getMessage}" +
-          " (said once a minute at most)", cause)
-      }
+      RegionWriter.warnOnHeap(cause)
     }
   }
 }
 
-private[spark] object RegionWriter {
+private[spark] object RegionWriter extends Logging {
   /** The store gives memory out in whole huge pages. */
   val FrameBytes: Long = 2L << 20
   private val FramesPerSegmentMax = 4
@@ -159,11 +156,14 @@ private[spark] object RegionWriter {
 
   private val warnedAtNs = new java.util.concurrent.atomic.AtomicLong(Long.MinValue)
 
-  /** True once a minute: a full disk concerns every batch of every task. */
-  private def warn(): Boolean = {
+  /** Says once a minute at most that there is no room: it concerns every batch of every task. */
+  def warnOnHeap(cause: IOException): Unit = {
     val now = System.nanoTime
     val last = warnedAtNs.get
-    (last == Long.MinValue || now - last > 60e9.toLong) && warnedAtNs.compareAndSet(last, now)
+    if ((last == Long.MinValue || now - last > 60e9.toLong) && warnedAtNs.compareAndSet(last, now)) {
+      logWarning(s"Cached data stays on the Java heap, under Spark's own rules: ${cause.getMessage}" +
+        " (said once a minute at most)", cause)
+    }
   }
 
   /**

@@ -1,29 +1,24 @@
 package io.warmset.spark
 
-import java.io.IOException
-
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.{TaskContext, TaskKilledException}
-import org.apache.spark.storage.BlockId
-import org.apache.spark.storage.memory.warmset.OwnedValues
-import org.apache.spark.warmset.SparkInternals
 
 /**
  * What one task has made and nobody owns yet.
  *
- * Invariant: at the end of the task every batch in it that Spark's memory store does not own has
+ * Invariant: at the end of the task every handle in it that Spark's memory store does not own has
  * been closed and every resource freed, however the task ended; if another thread of the task (one
  * that feeds a process) is making something just then, once it has made that. Where there is no
- * task, the regions' cleaner is the only net. It keeps no batch alive longer than the task.
+ * task, the regions' cleaner is the only net. It keeps no handle alive longer than the task.
  */
 private[spark] final class TaskScope private () {
-  private val batches = new ArrayBuffer[WarmBatch]
+  private val handles = new ArrayBuffer[RegionHandle]
   private val resources = new ArrayBuffer[AutoCloseable]
   private var users = 0
   private var ended = false
 
-  def add(batch: WarmBatch): Unit = synchronized { batches += batch }
+  def add(handle: RegionHandle): Unit = synchronized { handles += handle }
 
   /** Has `resource` closed at the end of the task, before what was added earlier. */
   def own(resource: AutoCloseable): Unit = synchronized {
@@ -65,8 +60,8 @@ private[spark] final class TaskScope private () {
 
   private def free(): Unit = {
     resources.reverseIterator.foreach(_.close())
-    batches.foreach(b => if (b.committedTo.isEmpty) b.close())
-    batches.clear()
+    handles.foreach(h => if (h.committedTo.isEmpty) h.close())
+    handles.clear()
     resources.clear()
   }
 }
@@ -77,50 +72,5 @@ private[spark] object TaskScope {
     val scope = new TaskScope
     Option(TaskContext.get()).foreach(_.addTaskCompletionListener[Unit](_ => scope.end()))
     scope
-  }
-}
-
-/**
- * What the swapped memory store asks of us: batches that were read back from bytes (a spilled
- * block, a replica) go into a region on their way in, and batches that it owns are marked so.
- */
-private[spark] object BatchOwnership extends OwnedValues {
-  override def adopt(values: Iterator[Any]): Iterator[Any] = {
-    val source = values.buffered
-    val first = source.headOption
-    first match {
-      case Some(batch: WarmBatch) if !batch.placed =>
-        StoreHolder.current match {
-          case Some(holder) => BatchesIntoRegion.replace(source, holder)
-          case None => source
-        }
-      case _ => source
-    }
-  }
-
-  override def commit(value: AutoCloseable, block: BlockId): Unit = value match {
-    case batch: WarmBatch =>
-      batch.committedTo = Some(block)
-      if (batch.region != null) RegionBlocks.put(batch.region.id, block.name)
-    case _ =>
-  }
-
-  /**
-   * Takes the block of a batch that cannot be read away from Spark, which then reads a replica or
-   * computes it anew. In the background: the block goes when its readers have ended.
-   */
-  def lost(batch: WarmBatch, cause: Throwable): IOException = {
-    val block = batch.committedTo
-    block.foreach { id =>
-      val remover = new Thread(() => SparkInternals.removeBlock(id), s"warmset-remove-$id")
-      remover.setDaemon(true)
-      remover.start()
-    }
-    val (what, next) = block match {
-      case Some(id) =>
-        (s"block $id", "the block is dropped, and the next task that needs it computes it again")
-      case None => ("a block on disk", "unpersist the DataFrame and cache it again")
-    }
-    new IOException(s"cached data of $what cannot be read: ${cause.getMessage}; $next", cause)
   }
 }

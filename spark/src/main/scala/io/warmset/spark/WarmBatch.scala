@@ -4,7 +4,6 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInput, DataInpu
 import java.io.{DataOutput, DataOutputStream, EOFException, Externalizable, IOException}
 import java.io.{ObjectInput, ObjectInputStream, ObjectOutput, ObjectOutputStream}
 import java.io.ObjectInputFilter.Status
-import java.util.concurrent.atomic.AtomicBoolean
 
 import scala.util.control.NonFatal
 
@@ -16,7 +15,6 @@ import io.warmset.region.Region
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.columnar.warmset.SizedCachedBatch
 import org.apache.spark.sql.types.DataType
-import org.apache.spark.storage.BlockId
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -39,15 +37,10 @@ final class WarmBatch private (
     private[spark] var heap: Array[Array[Byte]],
     private[spark] val placed: Boolean,
     foreign: Boolean)
-  extends SizedCachedBatch with AutoCloseable with Externalizable with KryoSerializable {
-
-  private val closed = new AtomicBoolean
+  extends SizedCachedBatch with RegionHandle with Externalizable with KryoSerializable {
 
   /** The columns whose bytes have been found whole; null where this process encoded them. */
   private val checked = if (foreign) new java.util.BitSet else null
-
-  /** The block of Spark's memory store that owns this batch, if one does. */
-  @volatile private[spark] var committedTo: Option[BlockId] = None
 
   /** For deserialisation only. */
   def this() = this(null, null, null, null, null, null, placed = false, foreign = true)
@@ -89,11 +82,6 @@ final class WarmBatch private (
     .flatMap(c => Iterator(5 * c, 5 * c + 1)).map(rowStats.get(_, null)).collect {
       case text: UTF8String => text.numBytes.toLong
     }.sum
-
-  override def close(): Unit =
-    if (region != null && closed.compareAndSet(false, true)) {
-      region.release()
-    }
 
   override def writeExternal(out: ObjectOutput): Unit = write(out)
 

@@ -48,6 +48,7 @@ final case class WarmsetConf(
     rowGroupBytes: Long,
     smallPartitionBytes: Long,
     prefetchBytesMax: Long,
+    rddEnabled: Boolean,
     statsIntervalMs: Long)
 
 object WarmsetConf {
@@ -106,6 +107,11 @@ object WarmsetConf {
     "Most bytes that a scanning task brings in ahead of where it reads. It starts with one batch " +
       "and doubles; all tasks together never ask for more than half of the memory.")
 
+  val RddEnabled: ConfKey[Boolean] = boolean("rdd.enabled", default = false,
+    "Whether `rdd.persist()` keeps its data in regions as well, and with it what MLlib's trainers " +
+      "persist. Readers get elements made anew, as from a serialised level. When false, only " +
+      "cached DataFrames do, and RDDs persisted with `persistWarm()`.")
+
   val StatsInterval: ConfKey[Long] = ConfKey("spark.warmset.stats.interval", "3s",
     "a duration of at least 100ms, such as 3s",
     "How often executors send their statistics to the driver, if they changed.",
@@ -117,13 +123,14 @@ object WarmsetConf {
 
   /** Every key, in the order of the reference. */
   val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, Directory, FlashMax, HugePages, Io,
-    RowGroup, SmallPartition, PrefetchMax, StatsInterval)
+    RowGroup, SmallPartition, PrefetchMax, RddEnabled, StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
   def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
     Enabled.read(get), Required.read(get), Memory.read(get), Directory.read(get),
     FlashMax.read(get), HugePages.read(get), Io.read(get), RowGroup.read(get),
-    SmallPartition.read(get), PrefetchMax.read(get), StatsInterval.read(get))
+    SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
+    StatsInterval.read(get))
 
   /** The names under our prefix that no key has: most likely misspelt. */
   def unknown(names: Iterable[String]): Seq[String] =

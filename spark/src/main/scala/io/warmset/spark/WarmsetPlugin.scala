@@ -215,7 +215,7 @@ private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
   private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf): Unit = {
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
-    SparkInternals.installMemoryStore(BatchOwnership)
+    SparkInternals.installMemoryStore(new BlockOwnership(conf.rddEnabled))
     reporter = new StatsReporter(holder, context)
     reporter.start()
     logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +

@@ -136,7 +136,7 @@ class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
     val expected = values(original)
     val copies = (1 to 3).map(_ => javaCopy(original))
     original.close()
-    val adopted = BatchOwnership.adopt(copies.iterator).toSeq.map(_.asInstanceOf[WarmBatch])
+    val adopted = new BlockOwnership(false).adopt(copies.iterator, warm = false).toSeq.map(_.asInstanceOf[WarmBatch])
     assert(adopted.length == 3 && adopted.forall(b => b.placed && b.inRegion(0)))
     adopted.foreach(b => assert(values(b) == expected))
     assert(regions.length == 1)
@@ -171,7 +171,7 @@ class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
           assert(e.isInstanceOf[IOException] && e.getMessage.nonEmpty, s"byte $at: $e")
           unreadable += 1
         case Success(read) =>
-          val adopted = if (i % 2 == 0) BatchOwnership.adopt(Iterator(read)).next() else read
+          val adopted = if (i % 2 == 0) new BlockOwnership(false).adopt(Iterator(read), warm = false).next() else read
           val shown = adopted.asInstanceOf[WarmBatch]
           Try(values(shown)) match {
             case Failure(e) =>

@@ -1,6 +1,10 @@
 package org.apache.spark.storage.memory.warmset
 
+import java.io.OutputStream
+import java.lang.invoke.{MethodHandle, MethodHandles, MethodType}
+import java.nio.channels.Channels
 import java.util.{LinkedHashMap => JLinkedHashMap}
+import java.util.zip.Checksum
 
 import scala.collection.mutable.ArrayBuffer
 import scala.reflect.ClassTag
@@ -8,27 +12,20 @@ import scala.reflect.ClassTag
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.memory.{MemoryManager, MemoryMode}
 import org.apache.spark.serializer.SerializerManager
-import org.apache.spark.storage.{BlockId, BlockInfoManager, BlockManager}
-import org.apache.spark.storage.memory.{BlockEvictionHandler, MemoryStore, PartiallyUnrolledIterator}
+import org.apache.spark.storage.{BlockId, BlockInfoManager, BlockManager, StorageLevel}
+import org.apache.spark.storage.memory.{BlockEvictionHandler, DeserializedMemoryEntry, MemoryStore}
+import org.apache.spark.storage.memory.{PartiallySerializedBlock, PartiallyUnrolledIterator}
+import org.apache.spark.util.io.ChunkedByteBuffer
+import org.apache.spark.util.io.warmset.StreamedBytes
 
 /**
- * What a memory store must know of values that own memory outside the heap.
+ * Spark's memory store, which in addition lets blocks hold handles on memory outside the heap.
  *
- * `adopt` may replace a value on its way into the store; `commit` is called once for each value of
- * the block that the store now owns, and which it will close when the block goes.
- */
-trait OwnedValues {
-  def adopt(values: Iterator[Any]): Iterator[Any]
-  def commit(value: AutoCloseable, block: BlockId): Unit
-}
-
-/**
- * Spark's memory store, which in addition tells who owns closeable values: Spark closes the values
- * of a block that it drops, but says nothing of blocks that it did not store in the end.
- *
- * Invariant: a value is committed only after its block is in the store. The value may have been
- * closed by then (another task evicted the block), so commit and close must be harmless in either
- * order. Everything else is Spark's.
+ * Spark closes the values of a block that it drops, but says nothing of blocks that it did not
+ * store in the end: hence `commit`. Invariant: a value is committed only after its block is in the
+ * store. The value may have been closed by then (another task evicted the block), so commit and
+ * close must be harmless in either order. Handles are charged as heap memory, whatever the level:
+ * what they stand for is not Spark's memory. Everything else is Spark's.
  */
 private[spark] class WarmMemoryStore(
     conf: SparkConf,
@@ -40,6 +37,8 @@ private[spark] class WarmMemoryStore(
   extends MemoryStore(
     conf, blockInfoManager, serializerManager, memoryManager, blockEvictionHandler) {
 
+  private val blocks = WarmMemoryStore.entries(this)
+
   private[storage] override def putIteratorAsValues[T](
       blockId: BlockId,
       values: Iterator[T],
@@ -48,20 +47,124 @@ private[spark] class WarmMemoryStore(
     if (!blockId.isRDD) {
       super.putIteratorAsValues(blockId, values, memoryMode, classTag)
     } else {
-      val closeable = new ArrayBuffer[AutoCloseable]
-      val seen = owned.adopt(values).map { value =>
-        value match {
-          case c: AutoCloseable => closeable += c
-          case _ =>
-        }
-        value.asInstanceOf[T]
-      }
-      val result = super.putIteratorAsValues(blockId, seen, memoryMode, classTag)
-      if (result.isRight) {
-        closeable.foreach(owned.commit(_, blockId))
-      }
-      result
+      // The one level of objects outside the heap is ours: see WarmLevel.
+      val warm = memoryMode == MemoryMode.OFF_HEAP
+      putOwned(blockId, owned.adopt(values, warm), classTag).left.map(new Presented(_))
     }
+  }
+
+  private[storage] override def putIteratorAsBytes[T](
+      blockId: BlockId,
+      values: Iterator[T],
+      classTag: ClassTag[T],
+      memoryMode: MemoryMode): Either[PartiallySerializedBlock[T], Long] =
+    putAsBytes(blockId, values, classTag)(super.putIteratorAsBytes(blockId, _, classTag, memoryMode))
+
+  /** What Spark 4.3 calls. Blocks whose checksum it wants to know stay with it. */
+  private[storage] def putIteratorAsBytes[T](
+      blockId: BlockId,
+      values: Iterator[T],
+      classTag: ClassTag[T],
+      memoryMode: MemoryMode,
+      checksum: Option[Checksum]): Either[PartiallySerializedBlock[T], Long] = {
+    def stock(elements: Iterator[T]) = WarmMemoryStore.putIteratorAsBytes43
+      .invokeWithArguments(this, blockId, elements, classTag, memoryMode, checksum)
+      .asInstanceOf[Either[PartiallySerializedBlock[T], Long]]
+    if (checksum.isDefined) stock(values) else putAsBytes(blockId, values, classTag)(stock)
+  }
+
+  private def putAsBytes[T](blockId: BlockId, values: Iterator[T], classTag: ClassTag[T])(
+      stock: Iterator[T] => Either[PartiallySerializedBlock[T], Long])
+    : Either[PartiallySerializedBlock[T], Long] = {
+    def serializer(out: OutputStream) =
+      serializerManager.getSerializer(classTag, autoPick = true).newInstance()
+        .serializeStream(serializerManager.wrapForCompression(blockId, out))
+    val pieces = if (blockId.isRDD) owned.adoptBytes(values, serializer) else None
+    pieces.map(putOwned(blockId, _, classTag)) match {
+      case None => stock(values)
+      case Some(Right(size)) => Right(size)
+      // Spark has no room even for handles: it decides what becomes of the elements.
+      case Some(Left(partial)) => stock(
+        serializerManager.dataDeserializeStream(blockId, owned.stream(partial))(classTag))
+    }
+  }
+
+  /** Puts values or what stands for them, and commits what owns memory if the block is stored. */
+  private def putOwned[T](
+      blockId: BlockId,
+      values: Iterator[Any],
+      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = {
+    val closeable = new ArrayBuffer[AutoCloseable]
+    val source = values.buffered
+    // The array in which Spark keeps the values has room for the tag's class only.
+    val tag = if (source.headOption.exists(owned.packed)) ClassTag.Any else classTag
+    val seen = source.map { value =>
+      value match {
+        case c: AutoCloseable => closeable += c
+        case _ =>
+      }
+      value.asInstanceOf[T]
+    }
+    val result = super.putIteratorAsValues(
+      blockId, seen, MemoryMode.ON_HEAP, tag.asInstanceOf[ClassTag[T]])
+    if (result.isRight) closeable.foreach(owned.commit(_, blockId))
+    result
+  }
+
+  override def getValues(blockId: BlockId): Option[Iterator[_]] =
+    super.getValues(blockId).map(presented)
+
+  override def getBytes(blockId: BlockId): Option[ChunkedByteBuffer] =
+    blocks.synchronized(blocks.get(blockId)) match {
+      case DeserializedMemoryEntry(values, _, _, _) if values.headOption.exists(owned.packed) =>
+        Some(new StreamedBytes(owned.bytes(values.iterator), () => owned.stream(values.iterator)))
+      case _ => super.getBytes(blockId)
+    }
+
+  private def presented(values: Iterator[Any]): Iterator[Any] = {
+    val source = values.buffered
+    if (source.headOption.exists(owned.packed)) owned.present(source) else source
+  }
+
+  /** What did not fit the store, as elements; closing it gives the unroll memory back. */
+  private final class Presented[T](inner: PartiallyUnrolledIterator[T])
+    extends PartiallyUnrolledIterator[T](
+      this, MemoryMode.ON_HEAP, 0L, Iterator.empty, Iterator.empty) {
+    private lazy val elements = presented(inner).asInstanceOf[Iterator[T]]
+    override def hasNext: Boolean = elements.hasNext
+    override def next(): T = elements.next()
+    override def close(): Unit = inner.close()
+  }
+}
+
+/**
+ * Drops blocks as Spark does, but writes packed ones to disk itself, as what they stand for: Spark
+ * would write the handles.
+ */
+private final class PackedEviction(manager: BlockManager, owned: OwnedValues)
+  extends BlockEvictionHandler {
+
+  override private[storage] def dropFromMemory[T: ClassTag](
+      blockId: BlockId,
+      data: () => Either[Array[T], ChunkedByteBuffer]): StorageLevel = {
+    data() match {
+      case Left(values) if values.headOption.exists(owned.packed) =>
+        val info = manager.blockInfoManager.assertBlockIsLockedForWriting(blockId)
+        if (info.level.useDisk && !manager.diskStore.contains(blockId)) {
+          manager.diskStore.put(blockId) { channel =>
+            val out = Channels.newOutputStream(channel)
+            if (info.level.deserialized) {
+              manager.serializerManager.dataSerializeStream(blockId, out,
+                owned.present(values.iterator))(info.classTag.asInstanceOf[ClassTag[Any]])
+            } else {
+              val in = owned.stream(values.iterator)
+              try in.transferTo(out) finally in.close()
+            }
+          }
+        }
+      case _ =>
+    }
+    manager.dropFromMemory(blockId, data)
   }
 }
 
@@ -74,20 +177,26 @@ object WarmMemoryStore {
     val manager = env.blockManager
     val old = manager.memoryStore // forces the lazy value, so that it is not set after us
     val storeField = field(classOf[BlockManager], "memoryStore")
-    val entriesField = field(classOf[MemoryStore], "entries")
     val store = new WarmMemoryStore(manager.conf, manager.blockInfoManager,
-      manager.serializerManager, env.memoryManager, manager, owned)
+      manager.serializerManager, env.memoryManager, new PackedEviction(manager, owned), owned)
     env.memoryManager.synchronized {
-      val from = entries(entriesField, old)
-      val to = entries(entriesField, store)
+      val from = entries(old)
+      val to = entries(store)
       from.synchronized { to.putAll(from) }
       storeField.set(manager, store)
       env.memoryManager.setMemoryStore(store)
     }
   }
 
-  private def entries(entriesField: java.lang.reflect.Field, store: MemoryStore) =
-    entriesField.get(store).asInstanceOf[JLinkedHashMap[BlockId, AnyRef]]
+  private def entries(store: MemoryStore) =
+    field(classOf[MemoryStore], "entries").get(store).asInstanceOf[JLinkedHashMap[BlockId, AnyRef]]
+
+  /** MemoryStore's own method, which 4.2, against which this is compiled, does not have. */
+  private lazy val putIteratorAsBytes43: MethodHandle =
+    MethodHandles.privateLookupIn(classOf[WarmMemoryStore], MethodHandles.lookup())
+      .findSpecial(classOf[MemoryStore], "putIteratorAsBytes",
+        MethodType.methodType(classOf[Either[_, _]], classOf[BlockId], classOf[Iterator[_]],
+          classOf[ClassTag[_]], classOf[MemoryMode], classOf[Option[_]]), classOf[WarmMemoryStore])
 
   private def field(owner: Class[_], name: String): java.lang.reflect.Field = {
     val found = owner.getDeclaredField(name)

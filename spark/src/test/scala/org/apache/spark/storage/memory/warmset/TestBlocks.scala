@@ -2,6 +2,8 @@ package org.apache.spark.storage.memory.warmset
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.storage.BlockId
+import org.apache.spark.storage.memory.{BlockEvictionHandler, DeserializedMemoryEntry}
+import org.apache.spark.storage.memory.{MemoryEntry, MemoryStore}
 
 /** Evicts blocks by the steps that Spark's memory store takes. */
 object TestBlocks {
@@ -17,9 +19,18 @@ object TestBlocks {
     val manager = env.blockManager
     val locks = manager.blockInfoManager
     require(locks.lockForWriting(block).isDefined, s"$block is not there")
-    val values = manager.memoryStore.getValues(block).get.toArray[Any]
-    val level = manager.dropFromMemory[Any](block, () => Left(values))
+    val entry = field("entries").asInstanceOf[java.util.Map[BlockId, MemoryEntry[Any]]].get(block)
+    val values = entry.asInstanceOf[DeserializedMemoryEntry[Any]].value
+    val handler = field("blockEvictionHandler").asInstanceOf[BlockEvictionHandler]
+    val level = handler.dropFromMemory[Any](block, () => Left(values))(entry.classTag)
     if (level.isValid) locks.unlock(block) else locks.removeBlock(block)
     require(!manager.memoryStore.contains(block), s"$block was not evicted")
+  }
+
+  /** What Spark's memory store keeps to itself. */
+  private def field(name: String): AnyRef = {
+    val found = classOf[MemoryStore].getDeclaredField(name)
+    found.setAccessible(true)
+    found.get(SparkEnv.get.blockManager.memoryStore)
   }
 }

@@ -1,0 +1,78 @@
+package io.warmset.spark
+
+import java.io.{IOException, InputStream, OutputStream}
+
+import io.warmset.rdd.ElementCoder
+import org.apache.spark.serializer.SerializationStream
+import org.apache.spark.storage.BlockId
+import org.apache.spark.storage.memory.warmset.OwnedValues
+import org.apache.spark.warmset.SparkInternals
+
+/**
+ * What the swapped memory store asks of us. Cached batches that were read back from bytes (a
+ * spilled block, a replica) go into a region on their way in; so do the elements of RDDs, where
+ * they are wanted there; and handles that the store owns are marked so.
+ *
+ * @param everyRdd whether RDDs go to regions at any level that keeps objects in memory
+ */
+private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues {
+  override def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any] = {
+    val source = values.buffered
+    val into = for (first <- source.headOption; holder <- StoreHolder.current) yield first match {
+      case batch: WarmBatch if !batch.placed => BatchesIntoRegion.replace(source, holder)
+      case element if (everyRdd || warm) && !leavesAlone(element) =>
+        val scope = TaskScope.begin()
+        scope.guard(new ElementPacker(source, holder, scope))
+      case _ => source
+    }
+    into.getOrElse(source)
+  }
+
+  private def leavesAlone(element: Any): Boolean =
+    element != null && ElementCoder.leavesAlone(element.getClass)
+
+  override def adoptBytes(
+      values: Iterator[Any],
+      open: OutputStream => SerializationStream): Option[Iterator[Any]] =
+    StoreHolder.current.filter(_ => everyRdd).map { holder =>
+      val scope = TaskScope.begin()
+      scope.guard(new SerialPacker(values, open, holder, scope))
+    }
+
+  override def packed(first: Any): Boolean = first.isInstanceOf[StoredBytes]
+
+  override def present(values: Iterator[Any]): Iterator[Any] = ElementReader.inTask(values)
+
+  override def stream(values: Iterator[Any]): InputStream = SerialInput.inTask(values)
+
+  override def bytes(values: Iterator[Any]): Long =
+    values.map { case piece: StoredBytes => piece.bytes }.sum
+
+  override def commit(value: AutoCloseable, block: BlockId): Unit = value match {
+    case handle: RegionHandle =>
+      handle.committedTo = Some(block)
+      if (handle.region != null) RegionBlocks.put(handle.region.id, block.name)
+    case _ =>
+  }
+}
+
+private[spark] object BlockOwnership {
+  /**
+   * Takes the block of a handle that cannot be read away from Spark, which then reads a replica or
+   * computes it anew. In the background: the block goes when its readers have ended.
+   */
+  def lost(handle: RegionHandle, cause: Throwable): IOException = {
+    val block = handle.committedTo
+    block.foreach { id =>
+      val remover = new Thread(() => SparkInternals.removeBlock(id), s"warmset-remove-$id")
+      remover.setDaemon(true)
+      remover.start()
+    }
+    val (what, next) = block match {
+      case Some(id) =>
+        (s"block $id", "the block is dropped, and the next task that needs it computes it again")
+      case None => ("a block on disk", "unpersist the data and cache it again")
+    }
+    new IOException(s"cached data of $what cannot be read: ${cause.getMessage}; $next", cause)
+  }
+}

@@ -1,0 +1,115 @@
+package io.warmset.spark
+
+import scala.collection.mutable
+
+import io.warmset.rdd.{ByteSink, ElementCoder, ElementFallbacks}
+
+/**
+ * The elements of one partition on their way into a region: what Spark's memory store keeps in
+ * their place.
+ *
+ * Invariant: elements keep their order, and none is lost. An element that nothing can serialise
+ * stays as it is, between the handles. A partition of fewer than `smallPartitionBytes` in all stays
+ * on the heap as bytes. The first value is always a handle. Handles are in the task's scope before
+ * they are handed out.
+ */
+private[spark] final class ElementPacker(
+    elements: Iterator[Any],
+    holder: StoreHolder.Running,
+    scope: TaskScope)
+  extends Iterator[Any] with AutoCloseable {
+  import ElementPacker._
+
+  private val coder = new ElementCoder(ElementFallbacks.current())
+  private val sink = new ByteSink(InitialBytes)
+  private val writer = new SegmentWriter(holder)
+  private val ends = new mutable.ArrayBuilder.ofLong
+  private var counted = 0
+  private var emitted = false
+  private val ready = new mutable.Queue[Any]
+  private var closed = false
+
+  scope.own(this)
+
+  override def hasNext: Boolean = {
+    if (ready.isEmpty && !closed) fill()
+    ready.nonEmpty
+  }
+
+  override def next(): Any = {
+    if (!hasNext) throw new NoSuchElementException("no more elements")
+    ready.dequeue()
+  }
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    sink.close()
+    writer.close()
+  }
+
+  private def fill(): Unit = {
+    while (ready.isEmpty && elements.hasNext) append(elements.next())
+    if (ready.isEmpty) {
+      if (counted > 0 && writer.small(sink.position)) {
+        emit(counted, sink.position, writer.putOnHeap(sink, sink.position))
+      }
+      emitAll()
+      close()
+    }
+  }
+
+  private def append(element: Any): Unit =
+    if (coder.write(element.asInstanceOf[AnyRef], sink)) {
+      ends += sink.position
+      counted += 1
+      if (sink.position >= writer.targetBytes) emitSegment()
+    } else {
+      RddWarnings.onHeap(element, coder.lastReason)
+      if (!emitted && counted == 0) emit(0, 0, writer.putOnHeap(sink, 0))
+      emitAll()
+      ready += element
+    }
+
+  private def emitAll(): Unit = while (counted > 0) emitSegment()
+
+  private def emitSegment(): Unit = {
+    val all = ends.result()
+    val count = cut(all, writer.targetBytes)
+    emit(count, all(count - 1), writer.put(sink, all(count - 1)))
+  }
+
+  private def emit(count: Int, bytes: Long, place: Place): Unit = {
+    val batch = new ElementBatch(coder, count, bytes, place)
+    scope.add(batch)
+    ready += batch
+    emitted = true
+    SegmentWriter.drop(sink, bytes)
+    val left = ends.result().drop(count).map(_ - bytes)
+    ends.clear()
+    ends ++= left
+    counted -= count
+  }
+}
+
+private[spark] object ElementPacker {
+  private val InitialBytes = 1L << 20
+  private val CutBack = 3
+
+  /**
+   * How many of the elements that end at `ends` to put in one segment: as many as fit `target`, or
+   * a few fewer if that leaves less of the last frame unused; at least one.
+   */
+  private[spark] def cut(ends: Array[Long], target: Long): Int =
+    if (ends.last < target) {
+      ends.length
+    } else {
+      def waste(count: Int): Double = {
+        val bytes = ends(count - 1)
+        val frames = (bytes + RegionWriter.FrameBytes - 1) / RegionWriter.FrameBytes
+        (frames * RegionWriter.FrameBytes - bytes).toDouble / bytes
+      }
+      val found = java.util.Arrays.binarySearch(ends, target)
+      val fitting = if (found >= 0) found + 1 else -found - 1
+      if (fitting == 0) 1 else (math.max(1, fitting - CutBack) to fitting).minBy(waste)
+    }
+}

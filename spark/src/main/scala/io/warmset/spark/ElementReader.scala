@@ -1,0 +1,87 @@
+package io.warmset.spark
+
+import io.warmset.rdd.ByteSource
+import org.apache.spark.TaskContext
+
+/**
+ * The elements for which the values of a packed block stand, made anew.
+ *
+ * Invariant: elements refer to nothing outside the heap, so that one may be kept for ever. After
+ * `close`, which is idempotent and may come from another thread, it is exhausted: bytes are read
+ * under its lock only. Without a task it gives everything back when it is exhausted.
+ */
+private[spark] final class ElementReader(source: StoredReader, closedByTask: Boolean)
+  extends Iterator[Any] with AutoCloseable {
+  import ElementReader._
+
+  private var batch: ElementBatch = _
+  private var bytes: ByteSource = _
+  private var left = 0
+  private var closed = false
+  // Decoded under the lock some at a time, and handed out without it.
+  private val decoded = new Array[Any](DecodeMax)
+  private var at = 0
+  private var end = 0
+
+  override def hasNext: Boolean = at < end || decode()
+
+  override def next(): Any = {
+    if (!hasNext) throw new NoSuchElementException("no more elements")
+    val element = decoded(at)
+    decoded(at) = null
+    at += 1
+    element
+  }
+
+  override def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      source.close()
+    }
+  }
+
+  /** Makes some more elements ready; false at the end. */
+  private def decode(): Boolean = synchronized {
+    at = 0
+    end = 0
+    while (end == 0 && !closed && (left > 0 || source.advance())) {
+      if (left == 0) begin()
+      if (left > 0) source.reading(batch)(decodeSome())
+    }
+    if (end == 0 && !closedByTask) close()
+    end > 0
+  }
+
+  private def begin(): Unit = source.value match {
+    case next: ElementBatch =>
+      batch = next
+      left = next.count
+      bytes = new ByteSource(source.address(), next.bytes)
+    case element =>
+      decoded(0) = element
+      end = 1
+  }
+
+  private def decodeSome(): Unit = {
+    val until = bytes.position + DecodeBytes
+    while (left > 0 && end < DecodeMax && bytes.position < until) {
+      decoded(end) = batch.coder.read(bytes)
+      end += 1
+      left -= 1
+    }
+  }
+}
+
+private[spark] object ElementReader {
+  private val DecodeMax = 64
+  private val DecodeBytes = 64L << 10
+
+  /** A reader of which the task, if there is one, drops the last pins. */
+  def inTask(values: Iterator[Any]): ElementReader = {
+    val task = Option(TaskContext.get())
+    val reader = new ElementReader(new StoredReader(values, Prefetch.bytesMax), task.isDefined)
+    // Registered before anything that reads us in this task, hence run after it has ended.
+    task.foreach(_.addTaskCompletionListener[Unit](_ => reader.close()))
+    reader
+  }
+}

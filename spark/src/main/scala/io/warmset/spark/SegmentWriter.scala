@@ -1,0 +1,67 @@
+package io.warmset.spark
+
+import java.io.IOException
+
+import io.warmset.rdd.ByteSink
+import io.warmset.region.Region
+import org.apache.spark.unsafe.Platform
+
+/**
+ * Puts bytes of one RDD block into a region, a segment at a time.
+ *
+ * Invariant: what the store has no room for stays on the heap, under Spark's own rules: no bytes
+ * are lost. The region is made with the first segment and lives on in the handles; `close`, which
+ * is idempotent, gives the writer's own reference back.
+ */
+private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends AutoCloseable {
+  import SegmentWriter._
+
+  private var region: Region = _
+  private var closed = false
+
+  /** About how many bytes to gather for one segment. A small pool is given out in small pieces. */
+  val targetBytes: Long = math.max(RegionWriter.FrameBytes,
+    math.min(SegmentBytesMax, holder.budgetBytes / 32))
+
+  /** Whether so few bytes in all are not worth a huge page. */
+  def small(bytes: Long): Boolean = region == null && bytes < holder.conf.smallPartitionBytes
+
+  /** Copies the first bytes of `sink` out; each place in a region has a reference of its own. */
+  def put(sink: ByteSink, bytes: Long): Place =
+    try {
+      if (region == null) region = holder.store.newRegion()
+      val address = new Array[Long](1)
+      val segment = region.reserve(bytes, address)
+      Platform.copyMemory(null, sink.address, null, address(0), bytes)
+      region.seal(segment, bytes)
+      require(region.retain(), "the region of a writer must not have been released")
+      Place(region, segment, heap = null)
+    } catch {
+      case cause: IOException =>
+        RegionWriter.warnOnHeap(cause)
+        putOnHeap(sink, bytes)
+    }
+
+  def putOnHeap(sink: ByteSink, bytes: Long): Place = {
+    val heap = new Array[Byte](Math.toIntExact(bytes))
+    Platform.copyMemory(null, sink.address, heap, Platform.BYTE_ARRAY_OFFSET, bytes)
+    Place(region = null, segment = -1, heap)
+  }
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    if (region != null) region.release()
+  }
+}
+
+private[spark] object SegmentWriter {
+  /** Large enough for one fast read, small enough that a few of them pipeline. */
+  private val SegmentBytesMax = 4 * RegionWriter.FrameBytes
+
+  /** Forgets the first bytes of `sink`. */
+  def drop(sink: ByteSink, bytes: Long): Unit = {
+    val left = sink.position - bytes
+    Platform.copyMemory(null, sink.address + bytes, null, sink.address, left)
+    sink.truncate(left)
+  }
+}

@@ -1,0 +1,83 @@
+package io.warmset.spark
+
+import java.io.InputStream
+
+import org.apache.spark.TaskContext
+import org.apache.spark.unsafe.Platform
+
+/**
+ * The stream of a block that is kept serialised, out of its pieces.
+ *
+ * Invariant: after `close`, which is idempotent and may come from another thread, it is at its end:
+ * bytes are read under its lock only. Without a task it gives everything back at its end.
+ */
+private[spark] final class SerialInput(source: StoredReader, closedByTask: Boolean)
+  extends InputStream {
+
+  private var address = 0L
+  private var left = 0L
+  private var closed = false
+
+  override def read(): Int = synchronized {
+    if (more()) {
+      val byte = Platform.getByte(null, address) & 0xff
+      skipped(1)
+      byte
+    } else {
+      -1
+    }
+  }
+
+  override def read(into: Array[Byte], offset: Int, length: Int): Int = synchronized {
+    java.util.Objects.checkFromIndexSize(offset, length, into.length)
+    if (length == 0) {
+      0
+    } else if (more()) {
+      val n = math.min(length, left).toInt
+      Platform.copyMemory(null, address, into, Platform.BYTE_ARRAY_OFFSET + offset, n)
+      skipped(n)
+      n
+    } else {
+      -1
+    }
+  }
+
+  override def available(): Int = synchronized(math.min(left, Int.MaxValue).toInt)
+
+  override def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      left = 0
+      source.close()
+    }
+  }
+
+  private def skipped(n: Int): Unit = {
+    address += n
+    left -= n
+  }
+
+  private def more(): Boolean = {
+    while (left == 0 && !closed && source.advance()) {
+      source.value match {
+        case piece: SerialBytes =>
+          left = piece.bytes
+          address = source.address()
+        case other =>
+          throw new IllegalStateException(s"a serialised block holds a ${other.getClass}")
+      }
+    }
+    if (left == 0 && !closedByTask) close()
+    left > 0
+  }
+}
+
+private[spark] object SerialInput {
+  /** A stream of which the task, if there is one, drops the last pins. */
+  def inTask(values: Iterator[Any]): SerialInput = {
+    val task = Option(TaskContext.get())
+    val stream = new SerialInput(new StoredReader(values, Prefetch.bytesMax), task.isDefined)
+    task.foreach(_.addTaskCompletionListener[Unit](_ => stream.close()))
+    stream
+  }
+}

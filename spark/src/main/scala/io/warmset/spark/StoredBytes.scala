@@ -1,0 +1,37 @@
+package io.warmset.spark
+
+import io.warmset.rdd.ElementCoder
+import io.warmset.region.Region
+import org.apache.spark.util.warmset.SizedHandle
+
+/**
+ * A piece of an RDD's block: a small handle on bytes that lie in one segment of a region, or on the
+ * heap where there was no room or they are few.
+ *
+ * Invariant: it never leaves the process: see OwnedValues.
+ */
+private[spark] sealed abstract class StoredBytes extends SizedHandle with RegionHandle {
+  def bytes: Long
+  def place: Place
+  private[spark] final override def region: Region = place.region
+
+  /** Heap bytes only: what lies in the pool or on disk is not Spark's memory to charge. */
+  override def estimatedSize: Long =
+    StoredBytes.HandleBytes + (if (place.heap == null) 0L else place.heap.length + 16L)
+}
+
+/** Where bytes lie: from the start of a region's segment, or in `heap` if `region` is null. */
+private[spark] final case class Place(region: Region, segment: Long, heap: Array[Byte])
+
+/** Exactly `count` consecutive elements, which `coder` reads. */
+private[spark] final class ElementBatch(
+    val coder: ElementCoder, val count: Int, val bytes: Long, val place: Place)
+  extends StoredBytes
+
+/** A stretch of the stream that Spark's serializer made of the block. */
+private[spark] final class SerialBytes(val bytes: Long, val place: Place) extends StoredBytes
+
+private[spark] object StoredBytes {
+  // Three objects with their fields, those of the trait included.
+  private val HandleBytes = 136L
+}

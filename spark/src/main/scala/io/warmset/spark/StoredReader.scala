@@ -1,0 +1,134 @@
+package io.warmset.spark
+
+import java.io.IOException
+
+import scala.collection.mutable
+
+import io.warmset.region.{NativeStore, NoSpaceException}
+import org.apache.spark.unsafe.Platform
+
+/**
+ * The values of one RDD block, one at a time, with the bytes of those that are handles.
+ *
+ * Invariant: only the current value is pinned; those after it are started within a window that
+ * begins with one segment and doubles. Each has a reference on its region, so that one released in
+ * mid-scan stays readable. Not safe for use from several threads. `close` is idempotent, and
+ * nothing can be read after it.
+ */
+private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax: Long)
+  extends AutoCloseable {
+  import StoredReader._
+
+  private val ahead = new mutable.ArrayDeque[Started]
+  private var aheadBytes = 0L
+  private var windowBytes = 0L
+  private var noRoom = false
+  private var current: Started = _
+
+  /** Goes on to the next value; false at the end. */
+  def advance(): Boolean = {
+    if (current != null) current.drop()
+    current = null
+    val more = ahead.nonEmpty || plan()
+    if (more) {
+      current = ahead.removeHead()
+      aheadBytes -= current.bytes
+      lookAhead()
+    }
+    more
+  }
+
+  /** The current value: a handle, or an element that was kept as it is. */
+  def value: Any = current.value
+
+  /** Where the bytes of the current value, a handle, lie until the next `advance`. */
+  def address(): Long = reading(current.stored)(current.address())
+
+  /** Whatever the store cannot give any more, or is damaged, is lost, and Spark is told so. */
+  def reading[T](stored: StoredBytes)(body: => T): T =
+    try body
+    catch {
+      // The data are whole, and the task's next try may find room.
+      case full: NoSpaceException => throw full
+      case cause @ (_: IOException | _: IllegalArgumentException | _: IllegalStateException) =>
+        throw BlockOwnership.lost(stored, cause)
+    }
+
+  override def close(): Unit = {
+    if (current != null) current.drop()
+    ahead.foreach(_.drop())
+    current = null
+    ahead.clear()
+  }
+
+  private def lookAhead(): Unit = {
+    windowBytes = math.min(prefetchBytesMax, math.max(RegionWriter.FrameBytes, windowBytes * 2))
+    // What is on the heap needs no start: it waits upstream.
+    var useful = current.inRegion
+    while (useful && aheadBytes < windowBytes && !noRoom && plan()) useful = ahead.last.inRegion
+    noRoom = false
+  }
+
+  /** Takes one more value and starts its segment; false if there is none. */
+  private def plan(): Boolean = values.hasNext && {
+    val started = values.next() match {
+      case stored: StoredBytes => reading(stored)(new Started(stored, stored))
+      case element => new Started(element, null)
+    }
+    noRoom |= started.refused
+    aheadBytes += started.bytes
+    ahead += started
+    true
+  }
+}
+
+private[spark] object StoredReader {
+  /** A value of a block, with its hold if it is a handle. */
+  private final class Started(val value: Any, val stored: StoredBytes) {
+    val inRegion: Boolean = stored != null && stored.region != null
+    val bytes: Long = if (inRegion) stored.bytes else 0L
+    if (inRegion && !stored.region.retain()) {
+      throw new IOException("a cached block was removed before it was read")
+    }
+    private var held = inRegion && start()
+    private var copy: TransientMemory = _
+
+    def refused: Boolean = inRegion && !held
+
+    def address(): Long = if (inRegion) pinned() else copied(stored.place.heap)
+
+    def drop(): Unit = {
+      if (held) {
+        held = false
+        stored.region.unpin(stored.place.segment)
+      }
+      if (inRegion) stored.region.release()
+      if (copy != null) copy.close()
+    }
+
+    private def start(): Boolean =
+      try stored.region.pinStart(stored.place.segment) != NativeStore.NO_ROOM
+      catch {
+        case cause: Throwable =>
+          stored.region.release()
+          throw cause
+      }
+
+    private def pinned(): Long = {
+      val started = held
+      // A failing pinWait has given its hold back.
+      held = false
+      val segment = stored.place.segment
+      val found = if (started) stored.region.pinWait(segment) else stored.region.pin(segment)
+      held = true
+      found
+    }
+
+    private def copied(heap: Array[Byte]): Long = {
+      copy = new TransientMemory
+      val found = copy.allocate(math.max(1, heap.length))
+      Platform.copyMemory(heap, Platform.BYTE_ARRAY_OFFSET, null, found, heap.length)
+      found
+    }
+  }
+}

@@ -1,0 +1,38 @@
+package org.apache.spark.storage.memory.warmset
+
+import java.io.{InputStream, OutputStream}
+
+import org.apache.spark.serializer.SerializationStream
+import org.apache.spark.storage.BlockId
+
+/**
+ * What a memory store must know of values that own memory outside the heap.
+ *
+ * Invariant: `present(adopt(values))` gives elements equal to `values`, and `stream(adoptBytes(...))`
+ * the bytes that were written. What is kept in their place is *packed*; it never leaves the process:
+ * readers, other executors and Spark's files get what `present` or `stream` makes of it.
+ */
+trait OwnedValues {
+  /** May replace values on their way into the store; `warm` says that the user asked for it. */
+  def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any]
+
+  /** What stands for the serialised stream of the values; none where Spark is to keep its bytes. */
+  def adoptBytes(
+      values: Iterator[Any],
+      open: OutputStream => SerializationStream): Option[Iterator[Any]]
+
+  /** Whether a block that begins with this value is packed. */
+  def packed(first: Any): Boolean
+
+  /** The elements of a packed block. */
+  def present(values: Iterator[Any]): Iterator[Any]
+
+  /** The serialised stream of a packed block of bytes. */
+  def stream(values: Iterator[Any]): InputStream
+
+  /** Its length. */
+  def bytes(values: Iterator[Any]): Long
+
+  /** Called once for each closeable value of a block that the store owns now, and will close. */
+  def commit(value: AutoCloseable, block: BlockId): Unit
+}

@@ -1,0 +1,104 @@
+package io.warmset.spark
+
+import java.util.concurrent.atomic.AtomicInteger
+
+import scala.util.Random
+
+import org.apache.spark.ml.classification.{LinearSVC, LogisticRegression, RandomForestClassifier}
+import org.apache.spark.ml.clustering.KMeans
+import org.apache.spark.ml.linalg.{Vector, Vectors}
+import org.apache.spark.ml.regression.{GBTRegressor, LinearRegression}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.warmset.Listeners
+import org.scalatest.funsuite.AnyFunSuite
+
+/**
+ * What MLlib's trainers persist inside `fit` lies in regions, more than the memory holds, and what
+ * they find is the same to the last bit.
+ */
+class MllibSuite extends AnyFunSuite with WarmsetSession {
+  private val Rows = 60000
+  private val Features = 40
+
+  private def data(sparse: Boolean): DataFrame = {
+    val session = spark
+    import session.implicits._
+    val rows = Rows
+    val features = Features
+    spark.sparkContext.parallelize(0 until 4, 4).flatMap { part =>
+      val random = new Random(part)
+      (0 until rows / 4).map { _ =>
+        val x = Array.fill(features)(random.nextGaussian())
+        val label = if (x.take(5).sum + random.nextGaussian() > 0) 1.0 else 0.0
+        val vector: Vector =
+          if (sparse) Vectors.dense(x.map(v => if (v > 1) v else 0.0)).toSparse else Vectors.dense(x)
+        (label, vector)
+      }
+    }.toDF("label", "features")
+  }
+
+  /** A trainer's result as bits. */
+  private def bits(values: Array[Double]): Seq[Long] =
+    values.map(java.lang.Double.doubleToRawLongBits).toSeq
+
+  /** All trees of a model, without the name that every model has for itself. */
+  private def splits(description: String): Long =
+    description.linesIterator.drop(1).mkString("\n").hashCode.toLong
+
+  private val trainers: Seq[(String, DataFrame => Seq[Long])] = Seq(
+    "logistic regression" -> { d =>
+      val model = new LogisticRegression().setMaxIter(5).setTol(0).fit(d)
+      bits(model.coefficients.toArray :+ model.intercept)
+    },
+    "linear SVM" -> { d =>
+      val model = new LinearSVC().setMaxIter(5).setTol(0).fit(d)
+      bits(model.coefficients.toArray :+ model.intercept)
+    },
+    "linear regression" -> { d =>
+      val model = new LinearRegression().setSolver("l-bfgs").setMaxIter(5).setTol(0).fit(d)
+      bits(model.coefficients.toArray :+ model.intercept)
+    },
+    "k-means" -> { d =>
+      bits(new KMeans().setK(4).setSeed(7).setMaxIter(4).fit(d).clusterCenters.flatMap(_.toArray))
+    },
+    "random forest" -> { d =>
+      val model = new RandomForestClassifier().setNumTrees(4).setMaxDepth(4).setSeed(7).fit(d)
+      bits(model.featureImportances.toArray) :+ splits(model.toDebugString)
+    },
+    "boosted trees" -> { d =>
+      val model = new GBTRegressor().setMaxIter(3).setMaxDepth(3).setSeed(7).fit(d)
+      bits(model.featureImportances.toArray) :+ splits(model.toDebugString)
+    })
+
+  /** Runs all trainers in a session of their own; the most regions there were during each. */
+  private def fitAll(enabled: Boolean, sparse: Boolean): Map[String, (Seq[Long], Int)] = {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.rdd.enabled" -> enabled.toString,
+      "spark.warmset.memory" -> "16m"))
+    val most = new AtomicInteger
+    spark.sparkContext.addSparkListener(new SparkListener {
+      override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
+        if (StoreHolder.current.isDefined) most.accumulateAndGet(regions.length, math.max(_, _))
+    })
+    trainers.map { case (name, fit) =>
+      most.set(0)
+      val found = fit(data(sparse))
+      Listeners.drain(spark.sparkContext)
+      assertNothingLeft()
+      name -> (found -> most.get)
+    }.toMap
+  }
+
+  for ((kind, sparse) <- Seq("dense" -> false, "sparse" -> true)) {
+    test(s"$kind vectors: every trainer finds what it finds without Warmset") {
+      val stock = fitAll(enabled = false, sparse)
+      val warm = fitAll(enabled = true, sparse)
+      trainers.map(_._1).foreach { name =>
+        assert(stock(name)._2 == 0, s"$name: RDDs are not ours unless asked for")
+        assert(warm(name)._2 > 0, s"$name: what the trainer persists must be in regions")
+        assert(warm(name)._1 == stock(name)._1, name)
+      }
+    }
+  }
+}

@@ -1,0 +1,261 @@
+package io.warmset.spark
+
+import java.util.concurrent.TimeUnit
+
+import scala.util.Try
+
+import org.apache.spark.{SparkEnv, SparkException}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.storage.StorageLevel
+import org.scalatest.funsuite.AnyFunSuite
+
+case class Reading(id: Long, name: String, values: Array[Double])
+
+/** Java serialisation refuses it, and so does everything else that asks for Serializable. */
+class Unserialisable(val id: Int) {
+  val thread: Thread = Thread.currentThread
+}
+
+/** RDDs in regions: what readers get, and every way in which a block comes to an end. */
+class RddSuite extends AnyFunSuite with WarmsetSession {
+  override protected def settings: Map[String, String] =
+    Map("spark.warmset.rdd.enabled" -> "true", "spark.task.maxFailures" -> "1")
+
+  private def sc = spark.sparkContext
+
+  override def afterEach(): Unit = {
+    if (!sc.isStopped) sc.getPersistentRDDs.values.foreach(_.unpersist(blocking = true))
+    super.afterEach()
+  }
+
+  private def readings(n: Int, partitions: Int = 2): RDD[Reading] =
+    sc.parallelize(0 until n, partitions)
+      .map(i => Reading(i, s"n$i", Array.tabulate(8)(j => i + j / 8.0)))
+
+  private def digest(rdd: RDD[Reading]): Double =
+    rdd.map(r => r.id * 31.0 + r.name.hashCode + r.values.sum).sum()
+
+  private def inThread[T](body: => T): () => T = {
+    var result: Try[T] = null
+    val thread = new Thread(() => result = Try(body))
+    thread.start()
+    () => { thread.join(60000); result.get }
+  }
+
+  for ((name, level) <- Seq("MEMORY_ONLY" -> StorageLevel.MEMORY_ONLY,
+      "MEMORY_AND_DISK" -> StorageLevel.MEMORY_AND_DISK, "WarmLevel" -> WarmLevel,
+      "MEMORY_ONLY_SER" -> StorageLevel.MEMORY_ONLY_SER, "OFF_HEAP" -> StorageLevel.OFF_HEAP,
+      "MEMORY_AND_DISK_SER" -> StorageLevel.MEMORY_AND_DISK_SER)) {
+    test(s"$name: elements come back as they were, from regions") {
+      val rdd = readings(20000).persist(level)
+      val expected = digest(readings(20000))
+      for (_ <- 1 to 3) assert(digest(rdd) == expected)
+      assert(regions.length == 2)
+      assert(rdd.map(_.id).collect().toSeq == (0 until 20000))
+      assert(rdd.take(3).map(_.name).toSeq == Seq("n0", "n1", "n2"))
+      eventually(assert(pins == 0))
+    }
+  }
+
+  test("a reader may change what it gets: the next one sees nothing of it") {
+    val rdd = readings(1000).persist(StorageLevel.MEMORY_ONLY)
+    val before = digest(rdd)
+    rdd.foreach(r => java.util.Arrays.fill(r.values, -1.0))
+    assert(digest(rdd) == before)
+  }
+
+  test("elements that a reader keeps outlive the block") {
+    val rdd = readings(5000).persist(StorageLevel.MEMORY_ONLY)
+    rdd.count()
+    val kept = rdd.collect()
+    rdd.unpersist(blocking = true)
+    eventually(assert(regions.isEmpty))
+    assert(kept.map(_.values.sum).sum == readings(5000).map(_.values.sum).collect().sum)
+  }
+
+  test("more data than memory") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.memory" -> "16m"))
+    def blocks = sc.parallelize(0 until 40, 4)
+      .map(i => Array.tabulate(200000)(j => (i * 7 + j).toDouble))
+    val expected = blocks.map(_.sum).collect().toSeq
+    val rdd = blocks.persist(StorageLevel.MEMORY_AND_DISK)
+    for (_ <- 1 to 3) assert(rdd.map(_.sum).collect().toSeq == expected)
+    eventually(assert(pins == 0))
+    rdd.unpersist(blocking = true)
+    assertNothingLeft()
+    spark.stop()
+    spark = newSession()
+  }
+
+  test("elements of several classes, and null") {
+    val mixed = Seq[Any](1, "two", 3.0, null, (4, "five"), Array[Byte](6), Some(7L), List(8, 9))
+    val rdd = sc.parallelize(mixed, 1).persist(StorageLevel.MEMORY_ONLY)
+    for (_ <- 1 to 2) {
+      val found = rdd.collect()
+      assert(found.length == mixed.length && found.indices.forall {
+        case 5 => found(5).asInstanceOf[Array[Byte]].toSeq == Seq[Byte](6)
+        case i => found(i) == mixed(i)
+      })
+    }
+    assert(regions.length == 1)
+  }
+
+  test("a class that nothing can serialise stays on the heap, among others that do not") {
+    val rdd = sc.parallelize(0 until 1000, 2)
+      .map[Any](i => if (i % 100 == 50) new Unserialisable(i) else Reading(i, "n", Array(1.0)))
+      .persist(StorageLevel.MEMORY_ONLY)
+    def ids = rdd.map { case u: Unserialisable => u.id; case r: Reading => r.id.toInt }.collect().toSeq
+    for (_ <- 1 to 2) assert(ids == (0 until 1000))
+  }
+
+  test("an empty partition, and a small one which stays on the heap") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.smallPartition" -> "128k"))
+    val rdd = readings(3, 4).persist(StorageLevel.MEMORY_ONLY)
+    for (_ <- 1 to 2) assert(rdd.map(_.id).collect().toSeq == Seq(0, 1, 2))
+    assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 4)
+    rdd.unpersist(blocking = true)
+    spark.stop()
+    spark = newSession()
+  }
+
+  test("unpersist during a scan: the scan finishes right, then the region goes") {
+    val rdd = readings(40000).persist(StorageLevel.MEMORY_ONLY)
+    rdd.count()
+    Signals.reset()
+    val answer = inThread(rdd.map { r => if (r.id == 100) Signals.stopHere(); r.id }.sum())
+    assert(Signals.reached.await(30, TimeUnit.SECONDS))
+    // Spark takes a block away when its readers have ended.
+    rdd.unpersist(blocking = false)
+    assert(regions.nonEmpty, "a region that is read must stay")
+    Signals.goOn.countDown()
+    assert(answer() == 40000.0 * 39999 / 2)
+    eventually(assert(regions.isEmpty && pins == 0))
+  }
+
+  test("a task killed while it reads, and one killed while it writes, leave nothing behind") {
+    val rdd = readings(40000).persist(StorageLevel.MEMORY_ONLY)
+    rdd.count()
+    def killed(body: => Any): Unit = {
+      Signals.reset()
+      val failed = inThread {
+        sc.setJobGroup("kill", "kill", interruptOnCancel = true)
+        intercept[Exception](body)
+      }
+      assert(Signals.reached.await(30, TimeUnit.SECONDS))
+      sc.cancelJobGroup("kill")
+      failed()
+    }
+    killed(rdd.foreach(r => if (r.id == 100) Signals.stopHere()))
+    eventually(assert(pins == 0))
+    assert(rdd.count() == 40000 && regions.length == 2)
+    rdd.unpersist(blocking = true)
+    val half = readings(40000).map { r => if (r.id == 19000) Signals.stopHere(); r }.persist()
+    killed(half.count())
+    half.unpersist(blocking = true)
+    eventually(assert(regions.isEmpty && pins == 0))
+  }
+
+  test("a task that fails while it writes leaves no region") {
+    val rdd = readings(40000).map { r =>
+      if (r.id == 39000) throw new IllegalStateException("on purpose")
+      r
+    }.persist()
+    intercept[SparkException](rdd.count())
+    rdd.unpersist(blocking = true)
+    eventually(assert(regions.isEmpty && pins == 0))
+  }
+
+  test("primitives, whose arrays are no arrays of objects") {
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+      val ints = sc.parallelize(0 until 100000, 2).persist(level)
+      for (_ <- 1 to 2) assert(ints.map(_.toLong).sum() == 100000.0 * 99999 / 2)
+      assert(regions.length == 2)
+      val env = SparkEnv.get
+      BlockAccess.rddBlocks(env).foreach(BlockAccess.evict(env, _))
+      assert(ints.map(_.toLong).sum() == 100000.0 * 99999 / 2)
+      ints.unpersist(blocking = true)
+    }
+  }
+
+  test("a serialised block that Spark evicts is on disk as Spark would write it") {
+    val rdd = readings(20000, 1).persist(StorageLevel.MEMORY_AND_DISK_SER)
+    val expected = digest(rdd)
+    val env = SparkEnv.get
+    BlockAccess.evict(env, BlockAccess.onlyRddBlock(env))
+    eventually(assert(regions.isEmpty))
+    for (_ <- 1 to 2) assert(digest(rdd) == expected)
+  }
+
+  test("a block that Spark evicts is spilled as Spark spills it, and comes back into a region") {
+    val rdd = readings(20000, 1).persist(StorageLevel.MEMORY_AND_DISK)
+    val expected = digest(rdd)
+    val env = SparkEnv.get
+    BlockAccess.evict(env, BlockAccess.onlyRddBlock(env))
+    eventually(assert(regions.isEmpty))
+    assert(BlockAccess.file(env, BlockAccess.onlyRddBlock(env)).length > 0)
+    assert(digest(rdd) == expected)
+    assert(regions.length == 1, "what is read back from disk goes into a region again")
+    assert(digest(rdd) == expected)
+  }
+
+  test("a block of MEMORY_ONLY that Spark evicts is computed again") {
+    val rdd = readings(20000, 1).persist(StorageLevel.MEMORY_ONLY)
+    val expected = digest(rdd)
+    val env = SparkEnv.get
+    BlockAccess.evict(env, BlockAccess.onlyRddBlock(env))
+    eventually(assert(regions.isEmpty))
+    assert(digest(rdd) == expected)
+    assert(regions.length == 1)
+  }
+
+  test("data that cannot be read any more is computed again") {
+    val rdd = readings(20000, 1).persist(StorageLevel.MEMORY_ONLY)
+    val expected = digest(rdd)
+    StoreAccess.destroy(regions.head.path("id").asLong)
+    val error = intercept[SparkException](digest(rdd))
+    assert(error.getMessage.contains("cannot be read"), error.getMessage)
+    eventually(assert(BlockAccess.rddBlocks(SparkEnv.get).isEmpty))
+    assert(digest(rdd) == expected)
+  }
+
+  test("a store that does not take the block in: right answers, nothing left") {
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK)) {
+      spark.stop()
+      spark = newSession(Map("spark.storage.unrollMemoryThreshold" -> (1L << 40).toString))
+      val rdd = readings(20000).persist(level)
+      val expected = digest(readings(20000))
+      for (_ <- 1 to 2) assert(digest(rdd) == expected)
+      eventually(assert(regions.isEmpty && pins == 0))
+      rdd.unpersist(blocking = true)
+    }
+    spark.stop()
+    spark = newSession()
+  }
+
+  test("coalesced, zipped and cartesian reads hold several blocks at once") {
+    val rdd = readings(3000, 6).persist(StorageLevel.MEMORY_ONLY)
+    rdd.count()
+    assert(rdd.coalesce(1).map(_.id).sum() == 3000.0 * 2999 / 2)
+    assert(rdd.zip(rdd).map { case (a, b) => (a.id - b.id).abs }.sum() == 0)
+    val few = rdd.filter(_.id % 300 == 0)
+    assert(few.cartesian(rdd).count() == 30000)
+    eventually(assert(pins == 0))
+  }
+
+  test("without the setting RDDs stay with Spark, but for persistWarm") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.rdd.enabled" -> "false"))
+    val stock = readings(5000).persist(StorageLevel.MEMORY_ONLY)
+    stock.count()
+    assert(regions.isEmpty)
+    val warm = readings(5000).persistWarm()
+    for (_ <- 1 to 2) assert(digest(warm) == digest(readings(5000)))
+    assert(regions.length == 2)
+    Seq(stock, warm).foreach(_.unpersist(blocking = true))
+    assertNothingLeft()
+    spark.stop()
+    spark = newSession()
+  }
+}
