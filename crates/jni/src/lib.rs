@@ -10,7 +10,7 @@ mod warnings;
 
 use jni::JNIEnv;
 use jni::objects::{JClass, JLongArray, JString};
-use jni::sys::{jint, jlong, jstring};
+use jni::sys::{jint, jlong, jlongArray, jsize, jstring};
 use warmset_region::{Config, Error, PinStart, Root, Store, memory_bound};
 
 use crate::errors::{Failure, guarded};
@@ -199,6 +199,42 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_setBudget<'a>(
         let budget = u64::try_from(bytes)
             .map_err(|_| Failure::Argument(format!("a budget cannot have {bytes} bytes")))?;
         with_store(store, |store| Ok(store.set_budget(budget)?))
+    });
+}
+
+/// `coldestRegions`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_coldestRegions<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+) -> jlongArray {
+    guarded(&mut env, std::ptr::null_mut(), |env| {
+        let regions = with_store(store, |store| Ok(store.coldest_regions()))?;
+        let ids: Vec<jlong> = regions.into_iter().map(|id| id as jlong).collect();
+        let length = jsize::try_from(ids.len())
+            .map_err(|_| Failure::Argument(format!("{} regions are too many for an array", ids.len())))?;
+        let array = env.new_long_array(length)?;
+        env.set_long_array_region(&array, 0, &ids)?;
+        Ok(array.into_raw())
+    })
+}
+
+/// `countEvictions`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_countEvictions<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+    regions: jlong,
+) {
+    guarded(&mut env, (), |_| {
+        let regions = u64::try_from(regions)
+            .map_err(|_| Failure::Argument(format!("{regions} regions cannot have been evicted")))?;
+        with_store(store, |store| {
+            store.count_evictions(regions);
+            Ok(())
+        })
     });
 }
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use warmset_platform::io::DataFile;
+use warmset_platform::io::{DIRECT_ALIGN_BYTES, DataFile};
 
 use crate::config::{Config, Names};
 use crate::error::{Error, is_full_disk};
 
-/// Disk space is taken in steps of this many bytes, so that a file has few extents.
-const STEP_BYTES: u64 = 16 << 20;
+/// Disk space is taken in steps of a quarter of the file, up to this many bytes: a file has few extents, and
+/// takes little more of the quota than it needs.
+const STEP_BYTES_MAX: u64 = 16 << 20;
 
 /// Bytes on disk, shared by all regions of a store.
 #[derive(Debug)]
@@ -114,7 +115,9 @@ impl Backing {
         let end = place.next_offset + len;
         if end > place.allocated_bytes {
             let needed = end - place.allocated_bytes;
-            self.extend(&mut place, &file, needed.max(STEP_BYTES))
+            let step =
+                (place.allocated_bytes / 4).next_multiple_of(DIRECT_ALIGN_BYTES as u64).min(STEP_BYTES_MAX);
+            self.extend(&mut place, &file, needed.max(step))
                 .or_else(|_| self.extend(&mut place, &file, needed))?;
         }
         let offset = place.next_offset;

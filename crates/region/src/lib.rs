@@ -26,6 +26,7 @@ mod housekeeping;
 mod named;
 mod pool;
 mod read;
+mod recency;
 pub mod region_file;
 mod release;
 mod room;

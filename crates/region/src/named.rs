@@ -102,6 +102,7 @@ impl Store {
                 self.shared.next_key(),
                 Arc::clone(&table.core),
                 entry,
+                self.shared.now_ticks(),
             )));
         }
         Ok(Region::of(Arc::clone(&self.shared), table.core.id))

@@ -185,7 +185,7 @@ impl Shared {
         }
         self.relax(ledger);
         let frames = segment.frames();
-        let start = match self.make_room(ledger, frames, patient, writes) {
+        let start = match self.make_room(ledger, frames, ledger.budget_frames, patient, writes) {
             Room::Frames(start) => start,
             room => return Err(room),
         };

@@ -31,6 +31,8 @@ impl Shared {
             self.release_segment(segment);
         }
         self.forget_if_empty(table.core.id);
+        // Whoever waited for this region has to see that readers still hold some of it.
+        self.announce_space();
     }
 
     pub fn release_segment(&self, segment: &Arc<Segment>) {
@@ -79,11 +81,38 @@ impl Shared {
         let Ok(table) = self.region(region) else { return };
         let empty = table.core.live.load(Ordering::Acquire) == 0;
         if empty && table.core.released.load(Ordering::Acquire) {
-            self.regions.pin().remove(&region);
+            // In this order: see `space_is_coming`.
             table.core.backing.close();
-            let mut ledger = self.lock();
-            // The file's space comes back: what could not be written may be tried again.
-            ledger.try_writes_again();
+            self.returns.fetch_add(1, Ordering::AcqRel);
+            self.regions.pin().remove(&region);
+            let over_budget = {
+                let mut ledger = self.lock();
+                ledger.try_writes_again();
+                ledger.frames.used() > ledger.budget_frames
+            };
+            if over_budget {
+                self.keeper.wake();
+            }
+            self.announce_space();
         }
     }
+
+    /// Whether memory or disk space of a released region will be free without anybody's doing: the housekeeper
+    /// has not walked it yet, or transfers of it are in flight. What readers hold does not count: they may be
+    /// the very ones who wait. Each of these ends in `announce_space`.
+    ///
+    /// To be asked before `returns` is read: a region that is not seen here any more has been counted there.
+    pub fn space_is_coming(&self) -> bool {
+        !self.closed.load(Ordering::Acquire) && self.regions.pin().values().any(|table| is_leaving(table))
+    }
+}
+
+/// Whether some of a released region is neither gone nor held.
+fn is_leaving(table: &RegionTable) -> bool {
+    if !table.core.released.load(Ordering::Acquire) {
+        return false;
+    }
+    let live = table.core.live.load(Ordering::Acquire);
+    let held = table.segments.iter().filter(|(_, segment)| segment.word.look().holds > 0).count() as u64;
+    live == 0 || live > held
 }

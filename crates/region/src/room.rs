@@ -80,11 +80,18 @@ impl Shared {
         }
     }
 
-    /// Finds `frames` contiguous free frames within the budget, demoting others. With `patient`, keep members
-    /// are spared while passing segments are being written out.
-    pub fn make_room(&self, ledger: &mut Ledger, frames: u64, patient: bool, writes: &mut Writes) -> Room {
+    /// Finds `frames` contiguous free frames, with no more than `limit` in use then, demoting others. With
+    /// `patient`, keep members are spared while passing segments are being written out.
+    pub fn make_room(
+        &self,
+        ledger: &mut Ledger,
+        frames: u64,
+        limit: u64,
+        patient: bool,
+        writes: &mut Writes,
+    ) -> Room {
         loop {
-            if ledger.frames.used() + frames <= ledger.budget_frames {
+            if ledger.frames.used() + frames <= limit {
                 if let Some(start) = ledger.frames.take(frames) {
                     if ledger.frames.faulted() < ledger.budget_frames {
                         self.keeper.wake();
@@ -108,15 +115,31 @@ impl Shared {
         }
     }
 
-    /// Waits for frames as long as somebody is about to free some.
+    /// Waits for frames as long as somebody is about to free some, or disk space that is missing for it.
     pub fn wait_for_room(&self, frames: u64) -> Room {
         let patience = Patience::new(self);
+        // How much space had come back when what is stuck was last tried.
+        let mut tried_at = None;
         loop {
             let mut writes = Writes::new();
             let mut ledger = self.lock();
-            match self.make_room(&mut ledger, frames, true, &mut writes) {
+            let limit = self.writers_limit(&ledger, tried_at.is_some());
+            match self.make_room(&mut ledger, frames, limit, true, &mut writes) {
                 Room::Soon if writes.is_empty() => patience.wait(&mut ledger),
                 Room::Soon => {}
+                Room::Stuck if !writes.is_empty() => {}
+                Room::Stuck => {
+                    let coming = self.space_is_coming();
+                    let returns = self.returns.load(Ordering::Acquire);
+                    if tried_at != Some(returns) {
+                        tried_at = Some(returns);
+                        ledger.try_writes_again();
+                    } else if coming {
+                        patience.wait(&mut ledger);
+                    } else {
+                        return Room::Stuck;
+                    }
+                }
                 room => {
                     drop(ledger);
                     self.launch_writes(writes);
@@ -126,6 +149,32 @@ impl Shared {
             drop(ledger);
             self.launch_writes(writes);
         }
+    }
+
+    /// How many frames may be in use after a write. What cannot be written to disk cannot leave its frames: where
+    /// there is something on disk to be read, half of the stream reserve is kept from it, or readers would be
+    /// left without any.
+    fn writers_limit(&self, ledger: &Ledger, was_full: bool) -> u64 {
+        if (ledger.disk_full || was_full) && self.quota.taken_bytes() > 0 {
+            ledger.budget_frames - ledger.set.reserve_frames().div_ceil(2)
+        } else {
+            ledger.budget_frames
+        }
+    }
+
+    /// Waits for disk space of released regions, if more may have come back than `returns`. False when there is
+    /// nothing to wait for.
+    pub fn wait_for_return(&self, returns: u64) -> bool {
+        let patience = Patience::new(self);
+        let mut ledger = self.lock();
+        let coming = self.space_is_coming();
+        if self.returns.load(Ordering::Acquire) != returns {
+            return true;
+        }
+        if coming {
+            patience.wait(&mut ledger);
+        }
+        coming
     }
 
     /// Takes one victim, or starts writing some.

@@ -39,7 +39,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub fn writing(key: Key, region: Arc<RegionCore>, bytes: u64, address: usize) -> Self {
+    pub fn writing(key: Key, region: Arc<RegionCore>, bytes: u64, address: usize, now_ticks: u64) -> Self {
         Self {
             key,
             region,
@@ -48,19 +48,19 @@ impl Segment {
             bytes: AtomicU64::new(bytes),
             offset: AtomicU64::new(NO_OFFSET),
             score: AtomicU64::new(Score::NEVER.to_bits()),
-            accessed_ticks: AtomicU64::new(0),
+            accessed_ticks: AtomicU64::new(now_ticks),
             checksum: None,
             failure: Mutex::new(None),
         }
     }
 
     /// A segment of a saved region.
-    pub fn saved(key: Key, region: Arc<RegionCore>, entry: Entry) -> Self {
+    pub fn saved(key: Key, region: Arc<RegionCore>, entry: Entry, now_ticks: u64) -> Self {
         Self {
             word: StateWord::new(State::Absent),
             offset: AtomicU64::new(entry.offset),
             checksum: Some(entry.checksum),
-            ..Self::writing(key, region, entry.bytes, 0)
+            ..Self::writing(key, region, entry.bytes, 0, now_ticks)
         }
     }
 
@@ -118,6 +118,11 @@ impl Segment {
 
     pub fn score(&self) -> Score {
         Score::from_bits(self.score.load(Ordering::Relaxed))
+    }
+
+    /// When it was made or last read; up to the span that counts as one access before the last read.
+    pub fn used_ticks(&self) -> u64 {
+        self.accessed_ticks.load(Ordering::Relaxed)
     }
 
     /// Counts an access. Two threads may race; one access is lost then, which a score can bear.

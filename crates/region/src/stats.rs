@@ -26,6 +26,7 @@ pub(crate) struct Counters {
     pub streamed: AtomicU64,
     pub bounces: AtomicU64,
     pub mapped: AtomicU64,
+    pub evictions: AtomicU64,
 }
 
 /// A store's statistics. `_total` counts since opening, the rest is now.
@@ -61,6 +62,8 @@ pub struct StoreStats {
     pub bounces_total: u64,
     /// Segments read from a mapped file for want of frames.
     pub mapped_total: u64,
+    /// Regions that their owner gave up to make room.
+    pub evictions_total: u64,
     /// Regions that are not freed.
     pub regions: u64,
     /// Segments that are not freed.
@@ -154,6 +157,7 @@ impl Shared {
             streamed_total: count(&self.counters.streamed),
             bounces_total: count(&self.counters.bounces),
             mapped_total: count(&self.counters.mapped),
+            evictions_total: count(&self.counters.evictions),
             regions,
             segments,
             flash_bytes: self.quota.taken_bytes(),

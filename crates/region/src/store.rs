@@ -100,6 +100,8 @@ pub(crate) struct Shared {
     pub failed_in_row: AtomicUsize,
     pub closed: AtomicBool,
     pub keeper: Housekeeper,
+    /// Regions whose disk space has come back.
+    pub returns: AtomicU64,
     next_region: AtomicU64,
     next_key: AtomicU64,
     ticks: AtomicU64,
@@ -154,6 +156,7 @@ impl Store {
             failed_in_row: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             keeper: Housekeeper::default(),
+            returns: AtomicU64::new(0),
             next_region: AtomicU64::new(1),
             next_key: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
@@ -275,6 +278,10 @@ impl Shared {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
+    pub fn now_ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
+    }
+
     /// Logical time passes while a segment is read.
     pub fn access(&self, segment: &Segment) {
         let clock = AccessClock::from_bits(self.clock.load(Ordering::Relaxed));
@@ -298,7 +305,7 @@ impl Shared {
 
     /// Lets the stream reserve fall back once per half-life.
     pub fn relax(&self, ledger: &mut Ledger) {
-        let now = self.ticks.load(Ordering::Relaxed);
+        let now = self.now_ticks();
         if now.saturating_sub(ledger.relaxed_ticks) >= TICKS_PER_HALF_LIFE {
             ledger.relaxed_ticks = now;
             ledger.set.relax();
@@ -314,6 +321,7 @@ impl Shared {
             self.release(id);
         }
         self.stop_housekeeping();
+        self.announce_space();
         self.drain_transfers();
         self.discard_free_frames();
     }

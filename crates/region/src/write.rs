@@ -58,14 +58,7 @@ impl Shared {
             let setting = self.config.names.budget_bytes_max.clone();
             return Err(Error::TooLarge { bytes, bytes_max, setting });
         }
-        let segment = match self.wait_for_room(frames_for(bytes)) {
-            Room::Frames(start) => self.segment_in_pool(table, bytes, start),
-            Room::Stuck => {
-                let error = self.lock().stuck_error.clone();
-                return Err(error.unwrap_or_else(|| Error::misuse("segments could not be written to disk")));
-            }
-            Room::Full | Room::Soon => self.segment_in_window(table, bytes)?,
-        };
+        let segment = self.place(table, bytes)?;
         table.core.live.fetch_add(1, Ordering::AcqRel);
         self.add_live_bytes(bytes);
         let address = segment.address();
@@ -78,14 +71,38 @@ impl Shared {
         Ok((index as u64, address))
     }
 
+    /// A new segment, in frames or in the window. While released regions give their space back, it waits for it.
+    fn place(&self, table: &RegionTable, bytes: u64) -> Result<Arc<Segment>, Error> {
+        loop {
+            let returns = self.returns.load(Ordering::Acquire);
+            match self.wait_for_room(frames_for(bytes)) {
+                Room::Frames(start) => return Ok(self.segment_in_pool(table, bytes, start)),
+                Room::Stuck => {
+                    let error = self.lock().stuck_error.clone();
+                    return Err(
+                        error.unwrap_or_else(|| Error::misuse("segments could not be written to disk"))
+                    );
+                }
+                Room::Full | Room::Soon => match self.segment_in_window(table, bytes) {
+                    Err(error) if error.is_no_space() && self.wait_for_return(returns) => {}
+                    placed => return placed,
+                },
+            }
+        }
+    }
+
     fn segment_in_pool(&self, table: &RegionTable, bytes: u64, start: u64) -> Arc<Segment> {
         let address = self.pool.frame_address(start);
-        let segment = Arc::new(Segment::writing(self.next_key(), Arc::clone(&table.core), bytes, address));
+        let segment = Arc::new(self.new_segment(table, bytes, address));
         let mut ledger = self.lock();
         ledger.set.add_written(segment.key, segment.frames());
         ledger.members.insert(segment.key, Arc::clone(&segment));
         drop(ledger);
         segment
+    }
+
+    fn new_segment(&self, table: &RegionTable, bytes: u64, address: usize) -> Segment {
+        Segment::writing(self.next_key(), Arc::clone(&table.core), bytes, address, self.now_ticks())
     }
 
     /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk.
@@ -97,7 +114,7 @@ impl Shared {
             Error::io("buffer cached data", self.quota.dir(), io::Error::new(io::ErrorKind::OutOfMemory, why))
         })?;
         let address = self.pool.window_address(slot);
-        let segment = Segment::writing(self.next_key(), Arc::clone(&table.core), bytes, address);
+        let segment = self.new_segment(table, bytes, address);
         if let Err(error) = segment.allocate() {
             self.lock().window.give(slot, segment.frames());
             return Err(error);
