@@ -92,6 +92,15 @@ public final class NativeStore {
   /** Changes the budget; demotion down to a smaller one goes on in the background. */
   public static native void setBudget(long store, long bytes);
 
+  /**
+   * The regions that could be released to make room: those that nobody reads or writes now, by their last use, the
+   * earliest first. What was never read was last used when it was written.
+   */
+  public static native long[] coldestRegions(long store);
+
+  /** Counts regions that were released to make room, for {@code evictions_total}. */
+  public static native void countEvictions(long store, long regions);
+
   /** Statistics of the store as a JSON object. */
   public static native String stats(long store);
 

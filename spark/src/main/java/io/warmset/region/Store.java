@@ -47,6 +47,16 @@ public final class Store implements AutoCloseable {
     return NativeStore.regions(handle());
   }
 
+  /** The regions that nobody uses now, the least recently used first. */
+  public long[] coldestRegions() throws IOException {
+    return NativeStore.coldestRegions(handle());
+  }
+
+  /** Says that a region was released to make room. */
+  public void countEviction() throws IOException {
+    NativeStore.countEvictions(handle(), 1);
+  }
+
   /** Changes the memory budget; a smaller one demotes segments in the background. */
   public void setBudget(long bytes) throws IOException {
     NativeStore.setBudget(handle(), bytes);

@@ -16,6 +16,8 @@ import org.apache.spark.warmset.SparkInternals
  * @param everyRdd whether RDDs go to regions at any level that keeps objects in memory
  */
 private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues {
+  override def putting[T](block: BlockId)(put: => T): T = WritingRdds.within(block)(put)
+
   override def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any] = {
     val source = values.buffered
     val into = for (first <- source.headOption; holder <- StoreHolder.current) yield first match {
@@ -51,7 +53,7 @@ private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues
   override def commit(value: AutoCloseable, block: BlockId): Unit = value match {
     case handle: RegionHandle =>
       handle.committedTo = Some(block)
-      if (handle.region != null) RegionBlocks.put(handle.region.id, block.name)
+      if (handle.region != null) RegionBlocks.put(handle.region.id, block)
     case _ =>
   }
 }

@@ -5,7 +5,7 @@ import java.io.IOException
 import scala.collection.mutable.ArrayBuffer
 
 import io.warmset.columns.BatchMeta
-import io.warmset.region.{NoSpaceException, Region}
+import io.warmset.region.{NoSpaceException, Region, Store}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.unsafe.Platform
@@ -51,22 +51,27 @@ private[spark] final class EncodedBatch(
  * side, so that a query on few columns touches few segments.
  *
  * Invariant: every vector lies whole in one sealed segment, at a multiple of 64 bytes, or on the
- * heap when the store had no room for it or failed to take it: no batch is lost. At most one
- * segment is open at a time. The region is made with the first group and lives on in the batches;
+ * heap when the store had no room for it, also after evictions, or failed to take it: no batch is
+ * lost. At most one segment is open at a time. The region is made with the first group and lives on in the batches;
  * `close` gives the writer's own reference back.
  */
-private[spark] final class RegionWriter(newRegion: () => Region)
+private[spark] final class RegionWriter(newRegion: () => Region, store: Store)
   extends AutoCloseable {
   import RegionWriter._
 
-  def this(holder: StoreHolder.Running) = this(() => holder.store.newRegion())
+  def this(holder: StoreHolder.Running) = this(() => holder.store.newRegion(), holder.store)
 
   private var region: Region = _
+  private var writing = Set.empty[Int]
   private var closed = false
 
   /** Places a row group; the batches come out in their order. */
   def layOut(group: IndexedSeq[EncodedBatch]): Seq[WarmBatch] = {
-    if (region == null && !closed) region = newRegion()
+    if (region == null && !closed) {
+      region = newRegion()
+      // What is not stored as a block in the end is still written on behalf of one.
+      writing = WritingRdds.current
+    }
     val placing = new Placing(group)
     (0 until group.head.columns).foreach(placing.column)
     placing.seal()
@@ -121,7 +126,7 @@ private[spark] final class RegionWriter(newRegion: () => Region)
 
     private def reserve(bytes: Long): Unit =
       try {
-        open = region.reserve(bytes, address)
+        open = Eviction.whileFull(store, writing)(region.reserve(bytes, address))
         capacity = bytes
         used = 0
       } catch {

@@ -9,7 +9,7 @@ import org.apache.spark.unsafe.Platform
 /**
  * Puts bytes of one RDD block into a region, a segment at a time.
  *
- * Invariant: what the store has no room for stays on the heap, under Spark's own rules: no bytes
+ * Invariant: what the store has no room for, also after evictions, stays on the heap, under Spark's own rules: no bytes
  * are lost. The region is made with the first segment and lives on in the handles; `close`, which
  * is idempotent, gives the writer's own reference back.
  */
@@ -17,6 +17,7 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
   import SegmentWriter._
 
   private var region: Region = _
+  private var writing = Set.empty[Int]
   private var closed = false
 
   /** About how many bytes to gather for one segment. A small pool is given out in small pieces. */
@@ -29,9 +30,12 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
   /** Copies the first bytes of `sink` out; each place in a region has a reference of its own. */
   def put(sink: ByteSink, bytes: Long): Place =
     try {
-      if (region == null) region = holder.store.newRegion()
+      if (region == null) {
+        region = holder.store.newRegion()
+        writing = WritingRdds.current
+      }
       val address = new Array[Long](1)
-      val segment = region.reserve(bytes, address)
+      val segment = Eviction.whileFull(holder.store, writing)(region.reserve(bytes, address))
       Platform.copyMemory(null, sink.address, null, address(0), bytes)
       region.seal(segment, bytes)
       require(region.retain(), "the region of a writer must not have been released")

@@ -83,5 +83,5 @@ private[spark] object StatsReporter extends Logging {
   val NumberKeys: Seq[String] = Seq("budget_bytes", "pool_bytes", "used_bytes", "huge_bytes",
     "resident_bytes", "live_bytes", "written_bytes_total", "read_bytes_total", "promotions_total",
     "demotions_total", "waits_total", "wait_ns_total", "streamed_total", "bounces_total",
-    "mapped_total", "regions", "segments", "flash_bytes")
+    "mapped_total", "evictions_total", "regions", "segments", "flash_bytes")
 }

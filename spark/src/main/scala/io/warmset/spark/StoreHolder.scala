@@ -45,6 +45,7 @@ object StoreHolder {
   def close(): Unit = synchronized {
     running.foreach(_.store.close())
     running = None
+    RegionBlocks.clear()
   }
 
   /** Loads from the first directory that allows it; of several failures the last one is told. */

@@ -84,8 +84,10 @@ object WarmsetConf {
     }, () => None)
 
   val FlashMax: ConfKey[Option[Long]] = optionalBytes("flashMax", "no limit", 0L,
-    "Most bytes that cached data may take on disk, per executor. Data beyond it stays on the " +
-      "Java heap, under Spark's own rules.")
+    "Most bytes that cached data may take on disk, per executor. When they are taken, or the disk " +
+      "is full, the cached partitions used longest ago are evicted, and Spark computes them again " +
+      "when they are read; a DataFrame that does not fit by itself keeps the rest on the Java heap, " +
+      "under Spark's own rules.")
 
   val HugePages: ConfKey[String] = choice("hugePages", "auto", Seq("auto", "on", "off", "hugetlb"),
     "Page size of the memory pool: `auto` uses transparent huge pages where the kernel offers " +

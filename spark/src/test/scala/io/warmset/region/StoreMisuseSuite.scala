@@ -63,6 +63,8 @@ class StoreMisuseSuite extends AnyFunSuite with BeforeAndAfterAll {
       refused("setBudget")(NativeStore.setBudget(handle, 1 << 24))
       refused("stats")(NativeStore.stats(handle))
       refused("regions")(NativeStore.regions(handle))
+      refused("coldestRegions")(NativeStore.coldestRegions(handle))
+      refused("countEvictions")(NativeStore.countEvictions(handle, 1))
       NativeStore.release(handle, region)
     }
   }
@@ -97,6 +99,7 @@ class StoreMisuseSuite extends AnyFunSuite with BeforeAndAfterAll {
     for (used <- Seq(-1L, Long.MinValue, Long.MaxValue, 1L << 40)) {
       refused(s"seal of $used")(NativeStore.seal(store, region, segment, used))
     }
+    refused("evictions")(NativeStore.countEvictions(store, -1))
     for (budget <- Seq(-1L, Long.MaxValue)) refused("budget")(NativeStore.setBudget(store, budget))
     NativeStore.release(store, region)
   }

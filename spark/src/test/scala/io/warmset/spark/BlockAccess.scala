@@ -25,5 +25,9 @@ object BlockAccess {
   /** Where the block lies on disk, if it does. */
   def file(env: SparkEnv, block: BlockId): java.io.File = TestBlocks.file(env, block)
 
+  /** For each block, the executors that the master knows it on. */
+  def locations(env: SparkEnv, blocks: Seq[BlockId]): Seq[Seq[String]] =
+    TestBlocks.locations(env, blocks)
+
   def evict(env: SparkEnv, block: BlockId): Unit = TestBlocks.evict(env, block)
 }

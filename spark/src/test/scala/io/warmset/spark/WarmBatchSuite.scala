@@ -94,7 +94,8 @@ class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("what lay in a segment that could not be sealed is on the heap, and the rest where it was") {
-    val writer = new RegionWriter(() => new FailingRegion(StoreHolder.current.get.store))
+    val writer = new RegionWriter(
+      () => new FailingRegion(StoreHolder.current.get.store), StoreHolder.current.get.store)
     val (large, small) =
       try {
         (writer.layOut((1 to 6).map(_ => encoded(60000).next())), writer.layOut(encoded(100).toIndexedSeq))

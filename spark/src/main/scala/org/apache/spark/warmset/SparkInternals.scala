@@ -2,15 +2,15 @@ package org.apache.spark.warmset
 
 import java.io.File
 
-import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.{SparkConf, SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.internal.config
 import org.apache.spark.storage.BlockId
-import org.apache.spark.storage.memory.warmset.{OwnedValues, WarmMemoryStore}
+import org.apache.spark.storage.memory.warmset.{IdleBlocks, OwnedValues, WarmMemoryStore}
 
 /**
  * What Warmset asks of Spark that Spark keeps to itself; nothing else of ours refers to these.
  *
- * Invariant: reads only, but for `installMemoryStore` and `removeBlock`.
+ * Invariant: reads only, but for `installMemoryStore`, `removeBlock` and `removeIfIdle`.
  */
 object SparkInternals {
   def encryptionEnabled(conf: SparkConf): Boolean = conf.get(config.IO_ENCRYPTION_ENABLED)
@@ -30,6 +30,14 @@ object SparkInternals {
   /** Waits until nobody reads the block, then removes it from this process. */
   def removeBlock(block: BlockId): Unit =
     Option(SparkEnv.get).foreach(_.blockManager.removeBlock(block))
+
+  /** Removes the block as `removeBlock` does, but only if nobody reads or writes it now. */
+  def removeIfIdle(block: BlockId): Boolean =
+    Option(SparkEnv.get).exists(IdleBlocks.remove(_, block))
+
+  /** Throws if this thread's task has been killed. */
+  def killTaskIfInterrupted(): Unit =
+    Option(TaskContext.get()).foreach(_.killTaskIfInterrupted())
 
   def installMemoryStore(owned: OwnedValues): Unit =
     WarmMemoryStore.install(SparkEnv.get, owned)

@@ -42,6 +42,7 @@ object ReportJson {
       number("streamed_total"),
       number("bounces_total"),
       number("mapped_total"),
+      number("evictions_total"),
       number("regions"),
       number("segments"),
       o.path("io_backend").asText(""),

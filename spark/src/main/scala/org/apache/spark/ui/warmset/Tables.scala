@@ -50,6 +50,9 @@ private[warmset] object Tables {
       "of the budget was held by readers or writers.", _.bounces, Units.count),
     number("Mapped", "Segments read through a mapping of the file, because every part of the " +
       "budget was held: the slow way.", _.mapped, Units.count),
+    number("Evicted", "Cached partitions that were given up because memory and disk were full " +
+      "(spark.warmset.flashMax), the least recently used first. They are computed again when read.",
+      _.evictions, Units.count),
     words("I/O", "How the files are read and written.", _.ioBackend),
     words("Pages", "The page size of the memory (spark.warmset.hugePages): `huge` is transparent huge pages, " +
       "`hugetlb` reserved ones, `base` none.", _.pagePolicy))

@@ -70,6 +70,7 @@ private[warmset] object ViewJson {
     "streamed_total" -> JInt(s.streamed),
     "bounces_total" -> JInt(s.bounces),
     "mapped_total" -> JInt(s.mapped),
+    "evictions_total" -> JInt(s.evictions),
     "regions" -> JInt(s.regions),
     "segments" -> JInt(s.segments),
     "io_backend" -> JString(s.ioBackend),

@@ -96,6 +96,7 @@ final case class StoreStats(
     streamed: Long,
     bounces: Long,
     mapped: Long,
+    evictions: Long,
     regions: Long,
     segments: Long,
     ioBackend: String,
@@ -125,6 +126,7 @@ final case class StoreStats(
     streamed + that.streamed,
     bounces + that.bounces,
     mapped + that.mapped,
+    evictions + that.evictions,
     regions + that.regions,
     segments + that.segments,
     StoreStats.words(ioBackend, that.ioBackend),
@@ -132,7 +134,7 @@ final case class StoreStats(
 }
 
 object StoreStats {
-  val Zero: StoreStats = StoreStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "")
+  val Zero: StoreStats = StoreStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "")
 
   /** The words that occur in either, once each. */
   private def words(a: String, b: String): String =

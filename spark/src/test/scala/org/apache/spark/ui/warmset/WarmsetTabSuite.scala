@@ -66,7 +66,7 @@ class WarmsetTabSuite extends AnyFunSuite with UiSession {
         Seq("budget_bytes", "pool_bytes", "used_bytes", "resident_bytes", "live_bytes", "huge_bytes",
           "flash_bytes", "promotions_total", "demotions_total", "waits_total", "wait_ns_total",
           "read_bytes_total", "written_bytes_total", "streamed_total", "bounces_total",
-          "mapped_total", "regions", "segments").foreach { key =>
+          "mapped_total", "evictions_total", "regions", "segments").foreach { key =>
           assert(gauges.has(prefix + key), key)
         }
         assert(gauges.path(prefix + "budget_bytes").path("value").asLong == 64 * Views.MiB)

@@ -13,6 +13,9 @@ import org.apache.spark.storage.BlockId
  * readers, other executors and Spark's files get what `present` or `stream` makes of it.
  */
 trait OwnedValues {
+  /** Values are asked of their iterator, hence made, inside this. */
+  def putting[T](block: BlockId)(put: => T): T
+
   /** May replace values on their way into the store; `warm` says that the user asked for it. */
   def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any]
 

@@ -46,7 +46,7 @@ private[spark] class WarmMemoryStore(
       classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = {
     if (!blockId.isRDD) {
       super.putIteratorAsValues(blockId, values, memoryMode, classTag)
-    } else {
+    } else owned.putting(blockId) {
       // The one level of objects outside the heap is ours: see WarmLevel.
       val warm = memoryMode == MemoryMode.OFF_HEAP
       putOwned(blockId, owned.adopt(values, warm), classTag).left.map(new Presented(_))
@@ -79,13 +79,15 @@ private[spark] class WarmMemoryStore(
     def serializer(out: OutputStream) =
       serializerManager.getSerializer(classTag, autoPick = true).newInstance()
         .serializeStream(serializerManager.wrapForCompression(blockId, out))
-    val pieces = if (blockId.isRDD) owned.adoptBytes(values, serializer) else None
-    pieces.map(putOwned(blockId, _, classTag)) match {
-      case None => stock(values)
-      case Some(Right(size)) => Right(size)
-      // Spark has no room even for handles: it decides what becomes of the elements.
-      case Some(Left(partial)) => stock(
-        serializerManager.dataDeserializeStream(blockId, owned.stream(partial))(classTag))
+    if (!blockId.isRDD) stock(values)
+    else owned.putting(blockId) {
+      owned.adoptBytes(values, serializer).map(putOwned(blockId, _, classTag)) match {
+        case None => stock(values)
+        case Some(Right(size)) => Right(size)
+        // Spark has no room even for handles: it decides what becomes of the elements.
+        case Some(Left(partial)) => stock(
+          serializerManager.dataDeserializeStream(blockId, owned.stream(partial))(classTag))
+      }
     }
   }
 
@@ -174,6 +176,7 @@ object WarmMemoryStore {
    * it; throws ReflectiveOperationException, with nothing changed, where Spark is not as expected.
    */
   def install(env: SparkEnv, owned: OwnedValues): Unit = {
+    IdleBlocks.check()
     val manager = env.blockManager
     val old = manager.memoryStore // forces the lazy value, so that it is not set after us
     val storeField = field(classOf[BlockManager], "memoryStore")

@@ -15,6 +15,9 @@ object TestBlocks {
   def file(env: SparkEnv, block: BlockId): java.io.File =
     env.blockManager.diskBlockManager.getFile(block)
 
+  def locations(env: SparkEnv, blocks: Seq[BlockId]): Seq[Seq[String]] =
+    env.blockManager.master.getLocations(blocks.toArray).map(_.map(_.executorId))
+
   def evict(env: SparkEnv, block: BlockId): Unit = {
     val manager = env.blockManager
     val locks = manager.blockInfoManager

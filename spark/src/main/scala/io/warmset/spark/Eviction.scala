@@ -1,0 +1,68 @@
+package io.warmset.spark
+
+import java.util.concurrent.locks.ReentrantLock
+
+import scala.annotation.tailrec
+
+import io.warmset.region.{NoSpaceException, Store}
+import org.apache.spark.internal.Logging
+import org.apache.spark.storage.{BlockId, RDDBlockId}
+import org.apache.spark.warmset.SparkInternals
+
+/**
+ * Room for cached data when memory and disk are full: the cached blocks that were used longest ago
+ * go, each with its whole region, and Spark computes them again when they are read.
+ *
+ * Invariant: one task at a time evicts, and tries its own write again before it takes the next
+ * block, so that tasks that find the store full together evict no more than they need. It waits
+ * for no block: those that anybody reads or writes, this task included, stay. So do all blocks of
+ * the RDDs that are being written, as under Spark's own rule: a scan over one RDD that is larger
+ * than the store would otherwise evict what it needs next. Where nothing may go, the writer gets
+ * its NoSpaceException.
+ */
+private[spark] object Eviction extends Logging {
+  private val turn = new ReentrantLock
+
+  /**
+   * Runs `write` until it finds space or there is nothing to evict.
+   *
+   * @param writing the RDDs that are being written; if none is known, nothing is evicted
+   */
+  def whileFull[T](store: Store, writing: Set[Int])(write: => T): T =
+    attempt(write) match {
+      case Right(written) => written
+      case Left(full) if writing.isEmpty => throw full
+      case Left(_) =>
+        turn.lockInterruptibly()
+        try retry(store, writing, () => write) finally turn.unlock()
+    }
+
+  @tailrec
+  private def retry[T](store: Store, writing: Set[Int], write: () => T): T =
+    attempt(write()) match {
+      case Right(written) => written
+      case Left(full) =>
+        SparkInternals.killTaskIfInterrupted()
+        if (!evictColdest(store, writing)) throw full
+        retry(store, writing, write)
+    }
+
+  private def attempt[T](write: => T): Either[NoSpaceException, T] =
+    try Right(write)
+    catch { case full: NoSpaceException => Left(full) }
+
+  private def evictColdest(store: Store, writing: Set[Int]): Boolean = {
+    val evicted = store.coldestRegions().iterator.flatMap(RegionBlocks.of(_))
+      .filter(mayGo(_, writing)).find(SparkInternals.removeIfIdle)
+    evicted.foreach { block =>
+      store.countEviction()
+      logInfo(s"Block $block was evicted: memory and disk are full, and it was used longest ago")
+    }
+    evicted.isDefined
+  }
+
+  private def mayGo(block: BlockId, writing: Set[Int]): Boolean = block match {
+    case RDDBlockId(rdd, _) => !writing(rdd)
+    case _ => false
+  }
+}

@@ -1,0 +1,49 @@
+package org.apache.spark.storage.memory.warmset
+
+import java.lang.reflect.{InvocationTargetException, Method}
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.storage.{BlockId, BlockManager}
+
+/**
+ * Takes cached blocks out of Spark's memory store without waiting for those who use them.
+ *
+ * Invariant: the block's lock for writing is held from the look to the removal, and nothing is held
+ * when `remove` returns. The master is told as by Spark's own removal.
+ */
+private[spark] object IdleBlocks {
+  /** Spark's own removal of a block whose lock is held; `removeBlock` would wait for the lock. */
+  private lazy val removeLocked: Method = {
+    val found =
+      classOf[BlockManager].getDeclaredMethod("removeBlockInternal", classOf[BlockId], classOf[Boolean])
+    found.setAccessible(true)
+    found
+  }
+
+  /** Throws ReflectiveOperationException where Spark is not as expected. */
+  def check(): Unit = removeLocked
+
+  /** False if the block is not in memory, or somebody reads or writes it. A copy on disk stays. */
+  def remove(env: SparkEnv, block: BlockId): Boolean = {
+    val manager = env.blockManager
+    val locks = manager.blockInfoManager
+    locks.lockForWriting(block, blocking = false) match {
+      case None => false
+      case Some(info) if manager.memoryStore.contains(block) && !manager.diskStore.contains(block) =>
+        try removeLocked.invoke(manager, block, Boolean.box(info.tellMaster))
+        catch { case failed: InvocationTargetException => throw failed.getCause }
+        true
+      case Some(_) =>
+        try dropFromMemory(manager, block) finally locks.unlock(block)
+    }
+  }
+
+  /** The block is on disk, or nowhere: nothing is written. */
+  private def dropFromMemory(manager: BlockManager, block: BlockId): Boolean = {
+    val inMemory = manager.memoryStore.contains(block)
+    if (inMemory) {
+      manager.dropFromMemory[Any](block, () => throw new IllegalStateException(s"$block is on disk"))
+    }
+    inMemory
+  }
+}
