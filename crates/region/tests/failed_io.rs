@@ -35,14 +35,22 @@ impl Device {
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// Fills all frames and then asks for ten more; the error each time.
+/// Fills the frames that writers get, and then asks for ten more; the error each time.
 fn ten_too_many(region: &Region, frames: u64) -> Vec<Error> {
-    // The housekeeper has the last one for a moment, while it faults it in.
-    eventually("every frame is taken", || {
+    // The housekeeper has the last one for a moment, while it faults it in; some are kept for readers.
+    eventually("nearly every frame is taken", || {
         let n = region.segments().expect("open");
-        n == frames || region.write(bytes(n, FRAME_BYTES)).is_ok_and(|n| n + 1 == frames)
+        region.write(bytes(n, FRAME_BYTES)).is_err() && n >= frames - frames / 4
     });
-    (0..10).map(|n| region.write(bytes(n, FRAME_BYTES)).expect_err("nothing leaves")).collect()
+    std::thread::sleep(Duration::from_millis(50));
+    let mut errors = Vec::new();
+    while errors.len() < 10 {
+        match region.write(bytes(region.segments().expect("open"), FRAME_BYTES)) {
+            Ok(_) => errors.clear(),
+            Err(error) => errors.push(error),
+        }
+    }
+    errors
 }
 
 #[test]
@@ -65,7 +73,7 @@ fn a_disk_that_takes_nothing_is_asked_about_a_few_segments_only() {
         eventually("the disk is tried again", || region.write(bytes(1000, FRAME_BYTES)).is_ok());
         let last = region.segments().expect("open") - 1;
         assert_bytes(&region.pin(last).expect("pin"), 1000, FRAME_BYTES);
-        (0..FRAMES).for_each(|n| assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES));
+        (0..last).for_each(|n| assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES));
     }
 }
 
@@ -81,15 +89,19 @@ fn readers_too_find_out_that_the_disk_takes_writes_again() {
     drop(region);
     eventually("an empty pool", || store.stats().used_bytes == 0);
     let (saved, unwritten) = (store.open_saved(&path).expect("open"), store.create_region().expect("region"));
-    fill(&unwritten, 12, |_| FRAME_BYTES);
-    let read_all = || (0..4).for_each(|n| assert_bytes(&saved.pin(n).expect("pin"), n, FRAME_BYTES));
+    while unwritten.write(bytes(unwritten.segments().expect("open"), FRAME_BYTES)).is_ok() {}
+    // What writers leave to readers is held.
+    let held: Vec<_> =
+        (0..12 - unwritten.segments().expect("open")).map(|_| saved.pin(0).expect("pin")).collect();
+    let read_all = || (1..4).for_each(|n| assert_bytes(&saved.pin(n).expect("pin"), n, FRAME_BYTES));
     read_all();
     let shown = store.stats().mapped_total;
-    assert_eq!(shown, 4, "there are no frames for it");
+    assert_eq!(shown, 3, "there are no frames for it");
     device.failing.store(false, Ordering::SeqCst);
     std::thread::sleep(Duration::from_millis(1100));
     read_all();
     assert_eq!(store.stats().mapped_total, shown, "there are frames again");
+    drop(held);
 }
 
 /// Counts the store's warnings on the thread that has it as its default.

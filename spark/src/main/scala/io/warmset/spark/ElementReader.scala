@@ -1,14 +1,15 @@
 package io.warmset.spark
 
 import io.warmset.rdd.ByteSource
-import org.apache.spark.TaskContext
+import org.apache.spark.{TaskContext, TaskKilledException}
 
 /**
  * The elements for which the values of a packed block stand, made anew.
  *
  * Invariant: elements refer to nothing outside the heap, so that one may be kept for ever. After
- * `close`, which is idempotent and may come from another thread, it is exhausted: bytes are read
- * under its lock only. Without a task it gives everything back when it is exhausted.
+ * `close`, which is idempotent and may come from another thread, it gives nothing more, which is an
+ * error if there was more: bytes are read under its lock only. Without a task it gives everything
+ * back when it is exhausted.
  */
 private[spark] final class ElementReader(source: StoredReader, closedByTask: Boolean)
   extends Iterator[Any] with AutoCloseable {
@@ -18,6 +19,7 @@ private[spark] final class ElementReader(source: StoredReader, closedByTask: Boo
   private var bytes: ByteSource = _
   private var left = 0
   private var closed = false
+  private var exhausted = false
   // Decoded under the lock some at a time, and handed out without it.
   private val decoded = new Array[Any](DecodeMax)
   private var at = 0
@@ -44,11 +46,13 @@ private[spark] final class ElementReader(source: StoredReader, closedByTask: Boo
   private def decode(): Boolean = synchronized {
     at = 0
     end = 0
-    while (end == 0 && !closed && (left > 0 || source.advance())) {
+    if (closed && !exhausted) throw new TaskKilledException("the task ended before all was read")
+    while (end == 0 && !exhausted && (left > 0 || source.advance())) {
       if (left == 0) begin()
       if (left > 0) source.reading(batch)(decodeSome())
     }
-    if (end == 0 && !closedByTask) close()
+    exhausted = end == 0
+    if (exhausted && !closedByTask) close()
     end > 0
   }
 

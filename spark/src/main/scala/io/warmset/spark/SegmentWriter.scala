@@ -9,8 +9,8 @@ import org.apache.spark.unsafe.Platform
 /**
  * Puts bytes of one RDD block into a region, a segment at a time.
  *
- * Invariant: what the store has no room for, also after evictions, stays on the heap, under Spark's own rules: no bytes
- * are lost. The region is made with the first segment and lives on in the handles; `close`, which
+ * Invariant: what the store has no room for, also after evictions, stays on the heap, under Spark's
+ * own rules: no bytes are lost. The region is made with the first segment and lives on in the handles; `close`, which
  * is idempotent, gives the writer's own reference back.
  */
 private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends AutoCloseable {

@@ -2,14 +2,15 @@ package io.warmset.spark
 
 import java.io.InputStream
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.unsafe.Platform
 
 /**
  * The stream of a block that is kept serialised, out of its pieces.
  *
- * Invariant: after `close`, which is idempotent and may come from another thread, it is at its end:
- * bytes are read under its lock only. Without a task it gives everything back at its end.
+ * Invariant: after `close`, which is idempotent and may come from another thread, it gives nothing
+ * more, which is an error if there was more: bytes are read under its lock only. Without a task it
+ * gives everything back at its end.
  */
 private[spark] final class SerialInput(source: StoredReader, closedByTask: Boolean)
   extends InputStream {
@@ -17,6 +18,7 @@ private[spark] final class SerialInput(source: StoredReader, closedByTask: Boole
   private var address = 0L
   private var left = 0L
   private var closed = false
+  private var exhausted = false
 
   override def read(): Int = synchronized {
     if (more()) {
@@ -58,7 +60,8 @@ private[spark] final class SerialInput(source: StoredReader, closedByTask: Boole
   }
 
   private def more(): Boolean = {
-    while (left == 0 && !closed && source.advance()) {
+    if (closed && !exhausted) throw new TaskKilledException("the task ended before all was read")
+    while (left == 0 && !exhausted && source.advance()) {
       source.value match {
         case piece: SerialBytes =>
           left = piece.bytes
@@ -67,7 +70,8 @@ private[spark] final class SerialInput(source: StoredReader, closedByTask: Boole
           throw new IllegalStateException(s"a serialised block holds a ${other.getClass}")
       }
     }
-    if (left == 0 && !closedByTask) close()
+    exhausted = left == 0
+    if (exhausted && !closedByTask) close()
     left > 0
   }
 }
