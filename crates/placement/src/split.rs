@@ -1,0 +1,318 @@
+//! One DRAM budget for a garbage-collected heap and the pool: which of the two gets the next bytes.
+//!
+//! TeraCache (HotStorage'20) moves the split by two rates, minor collections and page faults per second. Both
+//! stand for time, and time is what is weighed here: the share of it that collections take, and the share
+//! that a thread waits for absent segments. Each is divided by the bytes that would take it away, which gives
+//! what one byte is worth on either side (`worth.rs`).
+//!
+//! Invariants, for any input:
+//! 1. The pool's budget and the larger of the heap's allowance and what the heap has committed, with a guard for
+//!    what it may commit before the next look, never pass the total; the pool's least size goes before.
+//! 2. The pool grows by memory only that the heap was *seen* not to have at two looks; it yields at one.
+//! 3. The heap's allowance is never below the live bytes after a collection and headroom, as far as there is
+//!    room.
+//! 4. A turn (a move against the last one) needs stronger evidence than going on, and more after each turn.
+//!
+//! No clock and no I/O: what was read comes in with each tick, what to do goes out.
+
+mod ask;
+mod worth;
+
+use ask::Asking;
+use worth::Worth;
+
+/// The pool's unit: its budget is whole frames, and one frame is left for the one being faulted in.
+const FRAME_BYTES: u64 = 2 << 20;
+
+/// Least headroom of the heap above its live bytes.
+const HEADROOM_BYTES_MIN: u64 = 32 << 20;
+
+/// Part of the total that is kept from the pool beyond what the heap has committed, unless it grew faster.
+const GUARD_PART: u64 = 16;
+
+/// The largest and the least step, as parts of the total. Less than the least is not worth a move.
+const STEP_MAX_PART: u64 = 8;
+const STEP_MIN_PART: u64 = 64;
+
+/// Ticks with rates after a move before the next one: the rates of before say nothing any more.
+const SETTLE_TICKS: u32 = 3;
+
+/// Of time: a cost below this moves nothing.
+const COST_MIN: f64 = 0.01;
+
+/// One side's byte must be worth this many times the other's to go on in the direction of the last move.
+const BAND: f64 = 1.5;
+
+/// The same to turn: at first, after each further turn times `BAND`, and at most.
+const BAND_TURN: f64 = 3.0;
+const BAND_TURN_MAX: f64 = 8.0;
+
+/// A turn on evidence as strong as this is a new phase of the job, not noise: the band starts again.
+const BAND_PHASE: f64 = 16.0;
+
+/// What does not change while the split lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SplitLimits {
+    /// The heap cannot be smaller.
+    pub heap_min_bytes: u64,
+    /// The heap cannot be larger.
+    pub heap_max_bytes: u64,
+    /// The pool's budget is never below this.
+    pub pool_min_bytes: u64,
+    /// The pool's budget at first.
+    pub pool_start_bytes: u64,
+}
+
+/// What was read at one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SplitTick {
+    /// Since the last tick that had rates; 0 for a look between ticks, which has none.
+    pub elapsed_ns: u64,
+    /// What heap and pool may have together now.
+    pub total_bytes: u64,
+    /// What the heap has taken from the system.
+    pub heap_committed_bytes: u64,
+    /// What was used after the heap's last collection.
+    pub heap_live_bytes: u64,
+    /// Time in collections that nobody asked for, in which all threads stood still.
+    pub collect_ns: u64,
+    /// Time of a collection that was asked for; not part of `elapsed_ns`.
+    pub asked_ns: u64,
+    /// Time that threads waited for absent segments, summed over `threads`.
+    pub wait_ns: u64,
+    /// Threads that may wait at a time.
+    pub threads: u64,
+    /// What the pool has taken from the system.
+    pub pool_bytes: u64,
+    /// Cached bytes that are in no frame.
+    pub absent_bytes: u64,
+    /// Bytes read from the store, as a part of all that are cached.
+    pub passes: f64,
+}
+
+/// What to do until the next tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SplitDecision {
+    /// The pool's budget.
+    pub pool_budget_bytes: u64,
+    /// What the heap may have. More than before only once the pool was seen to have given it back.
+    pub heap_allowed_bytes: u64,
+    /// Ask the heap for a collection now that leaves it no larger than this.
+    pub collect_to_bytes: Option<u64>,
+    /// Moves of the split so far.
+    pub moves: u64,
+    /// Of those, against the one before.
+    pub turns: u64,
+}
+
+/// Who gets memory from the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToPool,
+    ToHeap,
+}
+
+/// The controller. One value per process; see the module's invariants.
+#[derive(Debug, Clone)]
+pub struct Split {
+    limits: SplitLimits,
+    /// The heap's allowance.
+    goal: u64,
+    budget: u64,
+    /// What the pool could have had at the last tick.
+    room: u64,
+    worth: Worth,
+    asking: Asking,
+    /// Live bytes: follows a rise at once and a fall slowly, since a job's next stage may need it again. What
+    /// is left after a collection that was asked for is no more than live, and is believed at once.
+    live: u64,
+    /// What lives for certain: follows a fall at once and a rise slowly, since garbage that grew old is in a rise.
+    live_least: Option<u64>,
+    /// The largest rise of the committed heap between two looks, slowly forgotten.
+    rise: u64,
+    committed: Option<u64>,
+    last: Option<Direction>,
+    band: f64,
+    moves: u64,
+    turns: u64,
+}
+
+impl Split {
+    /// A split that starts with the pool of `limits`.
+    #[must_use]
+    pub fn new(limits: SplitLimits) -> Self {
+        let pool_bytes = limits.pool_start_bytes.max(limits.pool_min_bytes);
+        Self {
+            limits,
+            goal: u64::MAX,
+            budget: pool_bytes,
+            room: pool_bytes,
+            worth: Worth::default(),
+            asking: Asking::default(),
+            live: 0,
+            live_least: None,
+            rise: 0,
+            committed: None,
+            last: None,
+            band: BAND_TURN,
+            moves: 0,
+            turns: 0,
+        }
+    }
+
+    /// Looks at the heap and the pool and says what each may have.
+    pub fn tick(&mut self, tick: &SplitTick) -> SplitDecision {
+        let has_rates = tick.elapsed_ns > 0;
+        self.follow_heap(tick, has_rates);
+        if self.goal == u64::MAX {
+            self.goal = tick.total_bytes.saturating_sub(self.limits.pool_start_bytes);
+        }
+        let mut missing = 0;
+        if has_rates {
+            self.worth.learn(tick);
+            missing = self.shift(tick);
+        }
+        self.goal = self.goal.max(self.floor(tick)).min(self.ceiling(tick));
+        self.give_pool(tick, has_rates);
+        let collect_to_bytes = if has_rates { self.ask(tick, missing) } else { None };
+        SplitDecision {
+            pool_budget_bytes: self.budget,
+            heap_allowed_bytes: self.allowed(tick),
+            collect_to_bytes,
+            moves: self.moves,
+            turns: self.turns,
+        }
+    }
+
+    fn follow_heap(&mut self, tick: &SplitTick, has_rates: bool) {
+        if has_rates {
+            self.rise -= self.rise / 64;
+        }
+        let committed = tick.heap_committed_bytes;
+        // The first look finds a heap that grew before there was a pool.
+        self.rise = self.rise.max(committed.saturating_sub(self.committed.unwrap_or(committed)));
+        self.committed = Some(committed);
+        self.live = match tick.heap_live_bytes {
+            now if now >= self.live || tick.asked_ns > 0 => now,
+            now if has_rates => self.live - (self.live - now).div_ceil(8),
+            _ => self.live,
+        };
+        let (now, least) = (tick.heap_live_bytes, self.live_least.unwrap_or(u64::MAX));
+        let rise = if has_rates { now.saturating_sub(least) / 64 } else { 0 };
+        self.live_least = Some(now.min(least.saturating_add(rise)));
+    }
+
+    /// Moves the heap's allowance by one step, if a byte is worth clearly more on one side. Gives the bytes by
+    /// which the heap's live bytes were in the way.
+    fn shift(&mut self, tick: &SplitTick) -> u64 {
+        if self.worth.ticks() < SETTLE_TICKS {
+            return 0;
+        }
+        let least = self.live_least.unwrap_or(0);
+        let free = tick.heap_committed_bytes.saturating_sub(least).max(FRAME_BYTES);
+        let ratio = self.worth.pool_byte(tick) / self.worth.heap_byte(free);
+        let (direction, strength) =
+            if ratio >= 1.0 { (Direction::ToPool, ratio) } else { (Direction::ToHeap, 1.0 / ratio) };
+        let cost = match direction {
+            Direction::ToPool => self.worth.wait,
+            Direction::ToHeap => self.worth.collect,
+        };
+        let turns = self.last.is_some_and(|last| last != direction);
+        if cost < COST_MIN || strength < if turns { self.band } else { BAND } {
+            return 0;
+        }
+        // If collections cost as one over the free heap, and waits in proportion to what is absent, the sum of
+        // both is least where the free heap is larger by the root of the ratio.
+        let root = strength.sqrt();
+        let best = match direction {
+            Direction::ToPool => (free as f64 * (1.0 - 1.0 / root)).min(tick.absent_bytes as f64),
+            Direction::ToHeap => free as f64 * (root - 1.0),
+        };
+        let (least, most) = (tick.total_bytes / STEP_MIN_PART, tick.total_bytes / STEP_MAX_PART);
+        let step = (best as u64).min(most);
+        if step < least {
+            return 0;
+        }
+        let before = self.goal;
+        let mut missing = 0;
+        match direction {
+            // What is given back already counts; what is not is waited for.
+            Direction::ToPool if tick.heap_committed_bytes > self.goal.saturating_add(least) => return 0,
+            Direction::ToPool => {
+                let wanted = self.goal.min(tick.heap_committed_bytes).saturating_sub(step);
+                missing = self.floor(tick).saturating_sub(wanted).min(step);
+                self.goal = wanted.max(self.floor(tick)).min(self.goal);
+            }
+            // What was given and is not used yet is enough.
+            Direction::ToHeap if tick.heap_committed_bytes.saturating_add(self.guard(tick)) < self.goal => {
+                return 0;
+            }
+            Direction::ToHeap => {
+                let wanted = self.goal.max(tick.heap_committed_bytes).saturating_add(step);
+                self.goal = wanted.min(self.ceiling(tick)).max(self.goal);
+            }
+        }
+        if self.goal != before {
+            self.moved(direction, turns, strength);
+        }
+        missing
+    }
+
+    fn moved(&mut self, direction: Direction, turns: bool, strength: f64) {
+        self.moves += 1;
+        if turns {
+            self.turns += 1;
+            let is_phase = strength >= BAND_PHASE;
+            self.band = if is_phase { BAND_TURN } else { (self.band * BAND).min(BAND_TURN_MAX) };
+        }
+        self.last = Some(direction);
+        self.worth.restart();
+    }
+
+    /// Yields to the heap at once; takes only what was there to take at the last tick as well.
+    fn give_pool(&mut self, tick: &SplitTick, has_rates: bool) {
+        let heap = self.goal.max(tick.heap_committed_bytes.saturating_add(self.guard(tick)).min(
+            // Without room for the guard the heap's own limit counts, but never less than what it has.
+            self.limits.heap_max_bytes.max(tick.heap_committed_bytes),
+        ));
+        let frames = (tick.total_bytes.saturating_sub(heap) / FRAME_BYTES).saturating_sub(1);
+        let room = (frames * FRAME_BYTES).max(self.limits.pool_min_bytes);
+        self.budget = self.budget.max(room.min(self.room)).min(room);
+        if has_rates || room < self.room {
+            self.room = room;
+        }
+    }
+
+    fn ask(&mut self, tick: &SplitTick, missing: u64) -> Option<u64> {
+        let committed = tick.heap_committed_bytes;
+        let least = tick.total_bytes / STEP_MIN_PART;
+        let wanted = committed.saturating_sub(self.goal).saturating_add(missing);
+        let worth = if wanted < least { 0.0 } else { self.worth.pool_byte(tick) * wanted as f64 };
+        let over = committed.saturating_add(self.limits.pool_min_bytes) > tick.total_bytes
+            && committed > self.floor(tick).saturating_add(least);
+        self.asking
+            .decide(tick, worth, wanted, over)
+            .then(|| committed.saturating_sub(wanted).max(self.limits.heap_min_bytes))
+    }
+
+    /// What the heap may have: not what the pool has not given back yet.
+    fn allowed(&self, tick: &SplitTick) -> u64 {
+        let pool = tick.pool_bytes.max(self.budget).saturating_add(FRAME_BYTES);
+        self.goal.min(tick.total_bytes.saturating_sub(pool)).max(self.floor(tick).min(self.goal))
+    }
+
+    fn floor(&self, tick: &SplitTick) -> u64 {
+        let needs = self.live.saturating_add((self.live / 4).max(HEADROOM_BYTES_MIN));
+        needs.max(self.limits.heap_min_bytes).min(self.ceiling(tick))
+    }
+
+    fn ceiling(&self, tick: &SplitTick) -> u64 {
+        let beside_pool =
+            tick.total_bytes.saturating_sub(self.limits.pool_min_bytes.saturating_add(FRAME_BYTES));
+        beside_pool.min(self.limits.heap_max_bytes)
+    }
+
+    fn guard(&self, tick: &SplitTick) -> u64 {
+        self.rise.max(tick.total_bytes / GUARD_PART)
+    }
+}

@@ -1,0 +1,368 @@
+//! The split against machines that are a few numbers: costs that follow the split as those of real jobs do, with
+//! noise, and heaps that grow when they like.
+
+use proptest::prelude::*;
+use warmset_placement::{Split, SplitDecision, SplitLimits, SplitTick};
+
+const MIB: u64 = 1 << 20;
+const FRAME: u64 = 2 * MIB;
+const SECOND: u64 = 1_000_000_000;
+const POOL_MIN: u64 = 16 * MIB;
+
+/// A job's phase: how fast it makes garbage, what lives, what is cached and how often it is scanned.
+#[derive(Debug, Clone, Copy)]
+struct Phase {
+    live: u64,
+    cached: u64,
+    /// Share of time in collections, times the MiB of heap that are free.
+    collect: f64,
+    /// Share of time waiting, per absent MiB.
+    wait: f64,
+}
+
+/// A heap and a pool that obey at their own pace.
+struct Machine {
+    split: Split,
+    limits: SplitLimits,
+    total: u64,
+    committed: u64,
+    /// Usage after the last collection of any kind: garbage that grew old is in it.
+    live_seen: u64,
+    pool: u64,
+    budget: u64,
+    decision: SplitDecision,
+    asked_ns: u64,
+    asks: u64,
+    random: u64,
+    noise: f64,
+    /// Whether an asked collection gives memory back.
+    shrinks: bool,
+}
+
+impl Machine {
+    fn new(total: u64, committed: u64, pool_start: u64) -> Self {
+        let limits = SplitLimits {
+            heap_min_bytes: 8 * MIB,
+            heap_max_bytes: total,
+            pool_min_bytes: POOL_MIN,
+            pool_start_bytes: pool_start,
+        };
+        Self {
+            split: Split::new(limits),
+            limits,
+            total,
+            committed,
+            live_seen: 0,
+            pool: 0,
+            budget: pool_start,
+            decision: SplitDecision::default(),
+            asked_ns: 0,
+            asks: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+            noise: 1.0,
+            shrinks: true,
+        }
+    }
+
+    /// Between 1/noise and noise.
+    fn shake(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let unit = (self.random >> 11) as f64 / (1u64 << 53) as f64;
+        self.noise.powf(2.0 * unit - 1.0)
+    }
+
+    fn costs(&self, phase: Phase) -> (f64, f64) {
+        let free = (self.committed.saturating_sub(phase.live) as f64 / MIB as f64).max(4.0);
+        let absent = phase.cached.saturating_sub(self.pool) as f64 / MIB as f64;
+        ((phase.collect / free).min(0.9), (phase.wait * absent).min(0.9))
+    }
+
+    fn step(&mut self, phase: Phase) -> SplitDecision {
+        // Garbage grows old until a cycle finds it; the heap takes what it is allowed while collections cost.
+        self.live_seen = (self.live_seen + self.committed / 64).max(phase.live);
+        if self.live_seen > self.committed / 5 * 3 {
+            self.live_seen = phase.live + phase.live / 20;
+        }
+        let (collect, wait) = self.costs(phase);
+        if collect > 0.02 && self.committed < self.decision.heap_allowed_bytes {
+            self.committed = self.decision.heap_allowed_bytes.min(self.committed + self.total / 16);
+        }
+        self.pool = self.budget.min(phase.cached).min(self.pool + self.total / 4);
+        assert!(
+            self.committed + self.pool <= self.total || self.budget == POOL_MIN,
+            "heap {} + pool {} > {}",
+            self.committed,
+            self.pool,
+            self.total
+        );
+        let (collect, wait) = (collect * self.shake(), wait * self.shake());
+        let tick = SplitTick {
+            elapsed_ns: SECOND,
+            total_bytes: self.total,
+            heap_committed_bytes: self.committed,
+            heap_live_bytes: self.live_seen,
+            collect_ns: (collect.min(1.0) * SECOND as f64) as u64,
+            asked_ns: std::mem::take(&mut self.asked_ns),
+            wait_ns: (wait.min(1.0) * 2.0 * SECOND as f64) as u64,
+            threads: 2,
+            pool_bytes: self.pool,
+            absent_bytes: phase.cached.saturating_sub(self.pool),
+            passes: if phase.wait > 0.0 { 0.5 } else { 0.0 },
+        };
+        self.decision = self.split.tick(&tick);
+        self.check(&tick, phase);
+        self.budget = self.decision.pool_budget_bytes;
+        self.pool = self.pool.min(self.budget);
+        if let Some(to) = self.decision.collect_to_bytes {
+            self.asks += 1;
+            self.asked_ns = phase.live / 2;
+            self.live_seen = phase.live;
+            if self.shrinks {
+                self.committed = self.committed.min(to.max(phase.live + phase.live / 4));
+            }
+        }
+        self.decision
+    }
+
+    /// What must hold after any decision.
+    fn check(&self, tick: &SplitTick, phase: Phase) {
+        let budget = self.decision.pool_budget_bytes;
+        assert!(budget >= POOL_MIN && budget % FRAME == 0);
+        assert!(
+            budget == POOL_MIN || budget + tick.heap_committed_bytes <= tick.total_bytes,
+            "{budget} beside a heap of {}",
+            tick.heap_committed_bytes
+        );
+        let needs = phase.live + (phase.live / 4).max(32 * MIB);
+        let most = tick.total_bytes.saturating_sub(POOL_MIN + FRAME).min(self.limits.heap_max_bytes);
+        assert!(self.decision.heap_allowed_bytes >= needs.min(most), "less than the job lives on");
+    }
+
+    /// A new phase whose live bytes the heap takes at once, as heaps do; Warmset looks after the collection.
+    fn enter(&mut self, phase: Phase) {
+        self.committed = self.committed.max(phase.live + phase.live / 8);
+        self.live_seen = phase.live;
+        let tick = SplitTick {
+            total_bytes: self.total,
+            heap_committed_bytes: self.committed,
+            heap_live_bytes: phase.live,
+            pool_bytes: self.pool,
+            ..SplitTick::default()
+        };
+        self.decision = self.split.tick(&tick);
+        self.check(&tick, phase);
+        self.budget = self.decision.pool_budget_bytes;
+        self.pool = self.pool.min(self.budget);
+    }
+
+    fn run(&mut self, phase: Phase, ticks: u32) {
+        (0..ticks).for_each(|_| {
+            self.step(phase);
+        });
+    }
+
+    fn cost(&self, phase: Phase) -> f64 {
+        let (collect, wait) = self.costs(phase);
+        collect + wait
+    }
+
+    /// The least cost of any split, with the guard that the pool keeps.
+    fn best(&self, phase: Phase) -> f64 {
+        let mut least = f64::MAX;
+        let floor = phase.live + (phase.live / 4).max(32 * MIB);
+        for heap in (floor..self.total * 15 / 16 - POOL_MIN).step_by((4 * MIB) as usize) {
+            let free = ((heap - phase.live) as f64 / MIB as f64).max(4.0);
+            let pool = self.total * 15 / 16 - heap;
+            let absent = phase.cached.saturating_sub(pool) as f64 / MIB as f64;
+            least = least.min((phase.collect / free).min(0.9) + (phase.wait * absent).min(0.9));
+        }
+        least
+    }
+}
+
+/// Iterations over cached data that outgrows the pool, with little garbage.
+const SCAN: Phase = Phase { live: 200 * MIB, cached: 3000 * MIB, collect: 8.0, wait: 0.0003 };
+/// A shuffle: much garbage, nothing cached is read.
+const SHUFFLE: Phase = Phase { live: 300 * MIB, cached: 3000 * MIB, collect: 150.0, wait: 0.0 };
+/// Both at once: the best split lies in between.
+const BOTH: Phase = Phase { live: 300 * MIB, cached: 4000 * MIB, collect: 60.0, wait: 0.000_15 };
+
+const TOTAL: u64 = 4096 * MIB;
+
+#[test]
+fn scans_get_the_memory_that_the_heap_does_not_need() {
+    let mut machine = Machine::new(TOTAL, 2000 * MIB, 1600 * MIB);
+    machine.run(SCAN, 120);
+    assert!(machine.pool > 2800 * MIB, "the pool has {} MiB", machine.pool / MIB);
+    assert_eq!(machine.decision.turns, 0);
+}
+
+#[test]
+fn a_shuffle_gets_its_heap() {
+    let mut machine = Machine::new(TOTAL, 600 * MIB, 3000 * MIB);
+    machine.run(SHUFFLE, 120);
+    assert!(machine.committed > 2500 * MIB, "the heap has {} MiB", machine.committed / MIB);
+    assert_eq!(machine.asks, 0, "a heap that wants more is not made to collect");
+}
+
+#[test]
+fn the_split_settles_near_the_best_from_either_side() {
+    for (committed, pool) in [(700 * MIB, 3300 * MIB), (3300 * MIB, 600 * MIB)] {
+        let mut machine = Machine::new(TOTAL, committed, pool);
+        machine.noise = 1.5;
+        machine.run(BOTH, 200);
+        let (cost, best) = (machine.cost(BOTH), machine.best(BOTH));
+        assert!(cost < best * 1.2, "{cost} where {best} is possible");
+        let settled = machine.decision.moves;
+        machine.run(BOTH, 500);
+        assert!(machine.decision.moves - settled < 12, "{} moves later", machine.decision.moves - settled);
+        assert!(machine.decision.turns <= 4);
+    }
+}
+
+#[test]
+fn a_new_phase_is_answered_within_ten_ticks() {
+    let mut machine = Machine::new(TOTAL, 2000 * MIB, 1600 * MIB);
+    machine.noise = 1.5;
+    for _ in 0..4 {
+        machine.run(SCAN, 100);
+        let scanning = machine.decision.heap_allowed_bytes;
+        machine.run(SHUFFLE, 10);
+        assert!(machine.decision.heap_allowed_bytes > scanning, "the heap was not given more in 10 ticks");
+        machine.run(SHUFFLE, 90);
+        let pool = machine.decision.pool_budget_bytes;
+        machine.run(SCAN, 20);
+        assert!(machine.decision.pool_budget_bytes > pool, "the pool was not given more in 20 ticks");
+    }
+}
+
+#[test]
+fn a_heap_that_grows_by_itself_makes_the_pool_yield_at_once() {
+    let mut machine = Machine::new(TOTAL, 600 * MIB, 3000 * MIB);
+    machine.run(SCAN, 60);
+    let before = machine.decision.pool_budget_bytes;
+    let look = SplitTick {
+        total_bytes: TOTAL,
+        heap_committed_bytes: machine.committed + 1500 * MIB,
+        heap_live_bytes: SCAN.live,
+        pool_bytes: machine.pool,
+        ..SplitTick::default()
+    };
+    let after = machine.split.tick(&look);
+    assert!(
+        after.pool_budget_bytes <= TOTAL - look.heap_committed_bytes - 1500 * MIB,
+        "room for such a rise again"
+    );
+    assert!(after.pool_budget_bytes < before && after.moves == machine.decision.moves);
+}
+
+#[test]
+fn a_heap_that_gives_nothing_back_is_asked_less_and_less() {
+    let mut machine = Machine::new(TOTAL, 2500 * MIB, 1200 * MIB);
+    machine.shrinks = false;
+    machine.run(Phase { live: 250 * MIB, ..SCAN }, 1000);
+    assert!((1..=16).contains(&machine.asks), "asked {} times", machine.asks);
+    assert!(machine.pool + machine.committed <= TOTAL);
+}
+
+#[test]
+fn an_idle_job_moves_nothing() {
+    let mut machine = Machine::new(TOTAL, 500 * MIB, 2400 * MIB);
+    machine.run(Phase { collect: 0.0, wait: 0.0, ..BOTH }, 200);
+    assert_eq!((machine.decision.moves, machine.asks), (0, 0));
+}
+
+#[test]
+fn what_fits_is_not_given_up_again_and_again() {
+    // Everything cached just fits: what the heap takes is missed at once.
+    let tight = Phase { live: 200 * MIB, cached: 2600 * MIB, collect: 40.0, wait: 0.002 };
+    let mut machine = Machine::new(TOTAL, 1000 * MIB, 2700 * MIB);
+    machine.noise = 1.5;
+    machine.run(tight, 1000);
+    assert!(machine.decision.turns <= 4, "{} turns", machine.decision.turns);
+}
+
+#[test]
+fn a_total_that_falls_takes_from_the_pool() {
+    let mut machine = Machine::new(TOTAL, 600 * MIB, 3000 * MIB);
+    machine.run(SCAN, 60);
+    machine.total = 2048 * MIB;
+    machine.committed = 600 * MIB;
+    machine.pool = 0; // yielded between the two looks, as the check after the next decision wants
+    machine.run(SCAN, 60);
+    assert!(machine.decision.pool_budget_bytes + machine.committed <= machine.total);
+}
+
+fn phases() -> impl Strategy<Value = Phase> {
+    (40u64..1200, 0u64..8000, 0.0f64..200.0, 0.0f64..0.001).prop_map(|(live, cached, collect, wait)| Phase {
+        live: live * MIB,
+        cached: cached * MIB,
+        collect,
+        wait,
+    })
+}
+
+proptest! {
+    /// `Machine::step` and `Machine::check` assert the invariants at every tick.
+    #[test]
+    fn invariants_hold_through_any_phases(
+        seed in 1u64..,
+        noise in 1.0f64..4.0,
+        shrinks: bool,
+        start in 200u64..2000,
+        phases in prop::collection::vec((phases(), 1u32..80), 1..6),
+    ) {
+        let mut machine = Machine::new(TOTAL, start * MIB, TOTAL - (start + 400) * MIB);
+        (machine.random, machine.noise, machine.shrinks) = (seed, noise, shrinks);
+        for (phase, ticks) in phases {
+            machine.enter(phase);
+            machine.run(phase, ticks);
+        }
+    }
+
+    #[test]
+    fn constant_costs_with_bounded_noise_turn_a_bounded_number_of_times(
+        seed in 1u64..,
+        phase in phases(),
+        start in 300u64..3000,
+    ) {
+        let mut machine = Machine::new(TOTAL, start * MIB, TOTAL - (start + 400) * MIB);
+        (machine.random, machine.noise) = (seed, 2.0);
+        machine.enter(phase);
+        machine.run(phase, 300);
+        let early = machine.decision.turns;
+        machine.run(phase, 3000);
+        prop_assert!(machine.decision.turns <= 6, "{} turns, {early} of them early", machine.decision.turns);
+    }
+
+    #[test]
+    fn any_numbers_give_a_decision(
+        limits in prop::array::uniform4(any::<u64>()),
+        ticks in prop::collection::vec((prop::array::uniform10(any::<u64>()), any::<f64>()), 1..20),
+    ) {
+        let mut split = Split::new(SplitLimits {
+            heap_min_bytes: limits[0],
+            heap_max_bytes: limits[1],
+            pool_min_bytes: limits[2],
+            pool_start_bytes: limits[3],
+        });
+        for (n, passes) in ticks {
+            let decision = split.tick(&SplitTick {
+                elapsed_ns: n[0],
+                total_bytes: n[1],
+                heap_committed_bytes: n[2],
+                heap_live_bytes: n[3],
+                collect_ns: n[4],
+                asked_ns: n[5],
+                wait_ns: n[6],
+                threads: n[7],
+                pool_bytes: n[8],
+                absent_bytes: n[9],
+                passes,
+            });
+            prop_assert!(decision.pool_budget_bytes >= limits[2]);
+        }
+    }
+}
