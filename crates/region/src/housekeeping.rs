@@ -117,10 +117,7 @@ impl Shared {
     /// One step towards a pool that is within its budget and has frames ready.
     fn adjust_pool(&self) -> Round {
         let mut ledger = self.lock();
-        if ledger.frames.used() > ledger.budget_frames {
-            drop(ledger);
-            return self.demote_one();
-        }
+        // Free frames first: they go even where everything else is held.
         if ledger.frames.faulted() > ledger.budget_frames {
             if let Some(frame) = ledger.frames.begin_drain() {
                 drop(ledger);
@@ -128,6 +125,10 @@ impl Shared {
                 self.lock().frames.end_drain(frame);
                 return Round::Worked;
             }
+        }
+        if ledger.frames.used() > ledger.budget_frames {
+            drop(ledger);
+            return self.demote_one();
         }
         let frame_bytes = FRAME_BYTES as u64;
         let used = ledger.frames.used();

@@ -40,7 +40,7 @@ pub use config::{Config, HugePages, Io, Names};
 pub use error::Error;
 pub use handle::{Draft, Pin, Prefetch, Region};
 pub use read::PinStart;
-pub use stats::{RegionStats, StoreStats};
+pub use stats::{PoolUse, RegionStats, StoreStats};
 pub use store::Store;
 pub use warmset_platform::io::{FaultHook, Op};
 pub use warmset_platform::sysinfo::{Root, memory_bound};

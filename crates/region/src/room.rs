@@ -93,7 +93,8 @@ impl Shared {
         loop {
             if ledger.frames.used() + frames <= limit {
                 if let Some(start) = ledger.frames.take(frames) {
-                    if ledger.frames.faulted() < ledger.budget_frames {
+                    // There is something to fault in ahead, or a run of cold frames was taken beside warm ones.
+                    if ledger.frames.faulted() != ledger.budget_frames {
                         self.keeper.wake();
                     }
                     return Room::Frames(start);
@@ -222,6 +223,9 @@ impl Shared {
     fn take_frames_of(&self, ledger: &mut Ledger, key: Key) {
         if let Some(segment) = ledger.members.remove(&key) {
             ledger.frames.give(self.pool.frame_of(segment.address()), segment.frames());
+            if ledger.frames.faulted() > ledger.budget_frames {
+                self.keeper.wake();
+            }
             self.counters.demotions.fetch_add(1, Ordering::Relaxed);
         }
     }

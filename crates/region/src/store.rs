@@ -289,6 +289,11 @@ impl Shared {
         segment.accessed(self.ticks.fetch_add(passed, Ordering::Relaxed) + passed);
     }
 
+    /// Logical time: see [`AccessClock`].
+    pub fn access_ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
+    }
+
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes.load(Ordering::Relaxed)
     }
