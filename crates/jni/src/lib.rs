@@ -5,6 +5,7 @@
 //! behind an address stays the store's. Panics become `RuntimeException`, errors the exceptions of `errors.rs`.
 
 mod errors;
+mod splits;
 mod stores;
 mod warnings;
 
@@ -262,6 +263,61 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_regions<'a>(
         let json = with_store(store, |store| errors::json(&store.regions()))?;
         Ok(env.new_string(json)?.into_raw())
     })
+}
+
+/// `splitOpen`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_splitOpen<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    limits: JLongArray<'a>,
+) -> jlong {
+    guarded(&mut env, 0, |env| splits::open(numbers(env, &limits, "limits")?))
+}
+
+/// `splitTick`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_splitTick<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    split: jlong,
+    store: jlong,
+    heap: JLongArray<'a>,
+    out: JLongArray<'a>,
+) {
+    guarded(&mut env, (), |env| {
+        let heap = numbers(env, &heap, "heap")?;
+        let _: [jlong; splits::DECISION] = numbers(env, &out, "out")?;
+        let decision = with_store(store, |store| splits::tick(split, store, heap))?;
+        Ok(env.set_long_array_region(&out, 0, &decision)?)
+    });
+}
+
+/// `splitClose`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_splitClose<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    split: jlong,
+) {
+    guarded(&mut env, (), |_| {
+        splits::close(split);
+        Ok(())
+    });
+}
+
+/// The numbers of an array that must have so many.
+fn numbers<const N: usize>(
+    env: &mut JNIEnv<'_>,
+    array: &JLongArray<'_>,
+    name: &str,
+) -> Result<[jlong; N], Failure> {
+    if array.is_null() || usize::try_from(env.get_array_length(array)?) != Ok(N) {
+        return Err(Failure::Argument(format!("`{name}` must have {N} numbers")));
+    }
+    let mut numbers = [0; N];
+    env.get_long_array_region(array, 0, &mut numbers)?;
+    Ok(numbers)
 }
 
 /// A region's or segment's number; the store says whether it exists.

@@ -101,6 +101,28 @@ public final class NativeStore {
   /** Counts regions that were released to make room, for {@code evictions_total}. */
   public static native void countEvictions(long store, long regions);
 
+  /**
+   * Makes a controller that splits one budget between the Java heap and a store's pool.
+   *
+   * @param limits the heap's least and largest size, the pool's least size and its size at first, in bytes
+   * @return its handle, greater than 0
+   */
+  public static native long splitOpen(long[] limits);
+
+  /**
+   * Reads the pool, decides, and sets the pool's budget; what the heap is to do is left to the caller.
+   *
+   * @param heap what was read of the heap: nanoseconds since the last tick (0 for a look between ticks, which has no
+   *     rates), bytes that heap and pool may have together, committed bytes, bytes used after the last collection,
+   *     nanoseconds in collections that nobody asked for, nanoseconds of one that was asked for, threads that may wait
+   * @param out becomes: the pool's budget, what the heap may have, the size to which it should be collected now
+   *     (Long.MAX_VALUE: no collection), moves of the split, turns among them, bytes of the pool's memory
+   */
+  public static native void splitTick(long split, long store, long[] heap, long[] out);
+
+  /** Ends a controller; the pool keeps its budget. Unknown handles are ignored. */
+  public static native void splitClose(long split);
+
   /** Statistics of the store as a JSON object. */
   public static native String stats(long store);
 

@@ -1,0 +1,97 @@
+//! The split of one budget between the Java heap and a store's pool: what Java reads of the heap comes in, the
+//! pool is read and set here, and what the heap is to do goes out.
+//!
+//! Invariant: a handle is never used twice, so a stale one finds nothing. Ticks of one split wait for each other.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use jni::sys::jlong;
+use papaya::HashMap;
+use warmset_placement::{Split, SplitDecision, SplitLimits, SplitTick, TICKS_PER_HALF_LIFE};
+use warmset_region::{PoolUse, Store};
+
+use crate::errors::Failure;
+
+/// Numbers in `NativeStore.splitOpen`'s array.
+pub(crate) const LIMITS: usize = 4;
+/// Numbers that go into a tick.
+pub(crate) const TICK: usize = 7;
+/// Numbers that come out of it.
+pub(crate) const DECISION: usize = 6;
+
+static SPLITS: LazyLock<HashMap<jlong, Mutex<Running>>> = LazyLock::new(HashMap::new);
+static NEXT: AtomicI64 = AtomicI64::new(1);
+
+/// A split, and the pool's counters at its last tick with rates.
+struct Running {
+    split: Split,
+    before: Option<PoolUse>,
+}
+
+pub(crate) fn open(limits: [jlong; LIMITS]) -> Result<jlong, Failure> {
+    let [heap_min_bytes, heap_max_bytes, pool_min_bytes, pool_start_bytes] = bytes(limits)?;
+    let split = Split::new(SplitLimits { heap_min_bytes, heap_max_bytes, pool_min_bytes, pool_start_bytes });
+    let handle = NEXT.fetch_add(1, Ordering::Relaxed);
+    SPLITS.pin().insert(handle, Mutex::new(Running { split, before: None }));
+    Ok(handle)
+}
+
+pub(crate) fn close(handle: jlong) {
+    SPLITS.pin().remove(&handle);
+}
+
+/// One tick: see `NativeStore.splitTick` for the order of the numbers.
+pub(crate) fn tick(handle: jlong, store: &Store, heap: [jlong; TICK]) -> Result<[jlong; DECISION], Failure> {
+    let heap = bytes(heap)?;
+    let splits = SPLITS.pin();
+    let running =
+        splits.get(&handle).ok_or_else(|| Failure::Argument(format!("there is no open split {handle}")))?;
+    // A tick that panicked has left numbers behind, any of which give a decision.
+    let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+    let pool = store.pool_use();
+    let decision = running.tick(heap, &pool);
+    if decision.pool_budget_bytes != pool.budget_bytes {
+        store.set_budget(decision.pool_budget_bytes)?;
+    }
+    let numbers = [
+        decision.pool_budget_bytes,
+        decision.heap_allowed_bytes,
+        decision.collect_to_bytes.unwrap_or(u64::MAX),
+        decision.moves,
+        decision.turns,
+        pool.pool_bytes,
+    ];
+    Ok(numbers.map(|number| jlong::try_from(number).unwrap_or(jlong::MAX)))
+}
+
+impl Running {
+    fn tick(&mut self, heap: [u64; TICK], pool: &PoolUse) -> SplitDecision {
+        let [elapsed_ns, total, committed, live, collect_ns, asked_ns, threads] = heap;
+        let before = self.before.unwrap_or(*pool);
+        let accesses = pool.access_ticks_total.saturating_sub(before.access_ticks_total);
+        if elapsed_ns > 0 || self.before.is_none() {
+            self.before = Some(*pool);
+        }
+        self.split.tick(&SplitTick {
+            elapsed_ns,
+            total_bytes: total,
+            heap_committed_bytes: committed,
+            heap_live_bytes: live,
+            collect_ns,
+            asked_ns,
+            wait_ns: pool.wait_ns_total.saturating_sub(before.wait_ns_total),
+            threads,
+            pool_bytes: pool.pool_bytes,
+            absent_bytes: pool.absent_bytes,
+            passes: accesses as f64 / TICKS_PER_HALF_LIFE as f64,
+        })
+    }
+}
+
+fn bytes<const N: usize>(numbers: [jlong; N]) -> Result<[u64; N], Failure> {
+    match numbers.iter().find(|number| **number < 0) {
+        Some(number) => Err(Failure::Argument(format!("{number} is no size and no time"))),
+        None => Ok(numbers.map(jlong::unsigned_abs)),
+    }
+}
