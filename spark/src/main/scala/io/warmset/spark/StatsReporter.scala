@@ -27,7 +27,7 @@ private[spark] final class StatsReporter(holder: StoreHolder.Running, context: P
 
   def start(): Unit = {
     if (context.executorID != SparkInternals.DriverId) {
-      TotalsGauges.register(context.metricRegistry, NumberKeys, () => Seq(holder.store.stats()))
+      TotalsGauges.register(context.metricRegistry, NumberKeys, () => Seq(holder.stats()))
     }
     timer = Executors.newSingleThreadScheduledExecutor { task =>
       val thread = new Thread(task, "warmset-stats")
@@ -47,7 +47,7 @@ private[spark] final class StatsReporter(holder: StoreHolder.Running, context: P
   private def report(): Unit =
     try {
       val regions = RegionBlocks.annotate(() => holder.store.regions())
-      val now = (holder.store.stats(), ReportJson.perRdd(regions, RddsMax))
+      val now = (holder.stats(), ReportJson.perRdd(regions, RddsMax))
       if (now != sent) {
         context.send(StatsReport(context.executorID, System.currentTimeMillis, now._1, now._2))
         sent = now
@@ -79,9 +79,11 @@ private[spark] object StatsReporter extends Logging {
     try context.ask(StoreRefused(context.executorID, why))
     catch { case NonFatal(failure) => logDebug("The driver was not told", failure) }
 
-  /** The numbers of NativeStore.stats, all of which become gauges. */
+  /** The numbers of NativeStore.stats and of the split (0 without one), all of which become gauges. */
   val NumberKeys: Seq[String] = Seq("budget_bytes", "pool_bytes", "used_bytes", "huge_bytes",
     "resident_bytes", "live_bytes", "written_bytes_total", "read_bytes_total", "promotions_total",
     "demotions_total", "waits_total", "wait_ns_total", "streamed_total", "bounces_total",
-    "mapped_total", "evictions_total", "regions", "segments", "flash_bytes")
+    "mapped_total", "evictions_total", "regions", "segments", "flash_bytes", "heap_committed_bytes", "heap_used_bytes",
+    "heap_allowed_bytes", "outside_bytes", "total_budget_bytes", "split_moves_total",
+    "split_collections_total")
 }

@@ -17,7 +17,18 @@ import io.warmset.region.{NativeLibrary, NativeStore, Store}
 object StoreHolder {
   @volatile private var running: Option[Running] = None
 
-  final case class Running(store: Store, conf: WarmsetConf, directory: File, budgetBytes: Long)
+  final case class Running(
+      store: Store,
+      conf: WarmsetConf,
+      directory: File,
+      budgetBytes: Long,
+      split: Option[MemorySplit] = None) {
+
+    /** The pool's budget now; `budgetBytes` is the one at first. */
+    def budgetNow: Long = split.fold(budgetBytes)(_.poolBudgetBytes)
+
+    def stats(): String = split.fold(store.stats())(_.annotate(store.stats()))
+  }
 
   def current: Option[Running] = running.filter(_.store.isOpen)
 
@@ -34,15 +45,17 @@ object StoreHolder {
         // A disk for data may well be mounted noexec.
         loadLibrary((localDirs :+ directory).distinct, NativeLibrary.load)
         val limited = machine.atMost(NativeStore.memoryLimit())
-        val budget = budgetBytes(conf, limited)
+        val plan = MemorySplit.plan(conf, limited)
+        val budget = plan.fold(budgetBytes(conf, limited))(_.poolStartBytes)
         val store = Store.open(json(conf, directory, budget, limited))
-        val opened = Running(store, conf, directory, budget)
+        val opened = Running(store, conf, directory, budget, plan.map(new MemorySplit(store, _).start()))
         running = Some(opened)
         opened
       }
     }
 
   def close(): Unit = synchronized {
+    running.foreach(_.split.foreach(_.stop()))
     running.foreach(_.store.close())
     running = None
     RegionBlocks.clear()

@@ -7,7 +7,7 @@ package io.warmset.spark
  */
 object Warmset {
   /** The statistics of this process's store as JSON; an empty object if it has none. */
-  def statsJson(): String = StoreHolder.current.map(_.store.stats()).getOrElse("{}")
+  def statsJson(): String = StoreHolder.current.map(_.stats()).getOrElse("{}")
 
   /** The regions of this process's store as a JSON array. */
   def regionsJson(): String = StoreHolder.current.map(_.store.regions()).getOrElse("[]")

@@ -41,6 +41,7 @@ final case class WarmsetConf(
     enabled: Boolean,
     required: Boolean,
     memoryBytes: Option[Long],
+    totalMemoryBytes: Option[Long],
     directory: Option[File],
     flashBytesMax: Option[Long],
     hugePages: String,
@@ -69,8 +70,16 @@ object WarmsetConf {
       "Warmset.")
 
   val Memory: ConfKey[Option[Long]] = optionalBytes("memory", "by rule", MemoryBytesMin,
-    "DRAM for cached data, per executor, outside the Java heap. When absent: " +
-      MemoryRule.text)
+    "DRAM for cached data, per executor, outside the Java heap; with `spark.warmset.totalMemory` " +
+      "its size at first. When absent: " + MemoryRule.text + " With `spark.warmset.totalMemory` and " +
+      "absent: " + MemorySplitRule.text + ".")
+
+  val TotalMemory: ConfKey[Option[Long]] = optionalBytes("totalMemory", "no common budget",
+    MemoryBytesMin,
+    "DRAM that the Java heap and the cached data share, per executor. Memory moves between them " +
+      "while jobs run, to where it saves more time: collections on one side, waits for data that " +
+      "is on disk on the other. What a JVM needs besides (metaspace, code, stacks, buffers: " +
+      "512 MiB are kept) must fit the machine or container as well. Do not set -Xms.")
 
   val Directory: ConfKey[Option[File]] = ConfKey("spark.warmset.dir", "Spark's local directories",
     "the absolute path of a directory",
@@ -124,13 +133,13 @@ object WarmsetConf {
     }, () => 3000L)
 
   /** Every key, in the order of the reference. */
-  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, Directory, FlashMax, HugePages, Io,
-    RowGroup, SmallPartition, PrefetchMax, RddEnabled, StatsInterval)
+  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directory, FlashMax, HugePages,
+    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
   def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
-    Enabled.read(get), Required.read(get), Memory.read(get), Directory.read(get),
-    FlashMax.read(get), HugePages.read(get), Io.read(get), RowGroup.read(get),
+    Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
+    Directory.read(get), FlashMax.read(get), HugePages.read(get), Io.read(get), RowGroup.read(get),
     SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
     StatsInterval.read(get))
 

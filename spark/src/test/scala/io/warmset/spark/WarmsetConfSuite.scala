@@ -14,7 +14,7 @@ class WarmsetConfSuite extends AnyFunSuite {
   test("every setting has a default") {
     val conf = read()
     assert(conf.enabled && !conf.required)
-    assert(conf.memoryBytes.isEmpty && conf.directory.isEmpty && conf.flashBytesMax.isEmpty)
+    assert(conf.memoryBytes.isEmpty && conf.totalMemoryBytes.isEmpty && conf.directory.isEmpty && conf.flashBytesMax.isEmpty)
     assert(conf.rowGroupBytes == (32L << 20) && conf.smallPartitionBytes == (128L << 10))
     assert(conf.statsIntervalMs == 3000)
   }
@@ -33,6 +33,7 @@ class WarmsetConfSuite extends AnyFunSuite {
       "spark.warmset.memory" -> "0", "spark.warmset.memory" -> "-1g",
       "spark.warmset.memory" -> "lots", "spark.warmset.memory" -> "", "spark.warmset.memory" -> "5x",
       "spark.warmset.memory" -> "99999999999g",
+      "spark.warmset.totalMemory" -> "1m", "spark.warmset.totalMemory" -> "all",
       "spark.warmset.flashMax" -> "-5", "spark.warmset.dir" -> "relative/path",
       "spark.warmset.hugePages" -> "sometimes", "spark.warmset.io" -> "mmap",
       "spark.warmset.enabled" -> "yes", "spark.warmset.rowGroup" -> "1k",

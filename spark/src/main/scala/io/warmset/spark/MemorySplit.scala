@@ -1,0 +1,152 @@
+package io.warmset.spark
+
+import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
+import java.util.concurrent.atomic.AtomicBoolean
+
+import scala.util.control.NonFatal
+
+import io.warmset.region.{NativeStore, Store}
+
+import org.apache.spark.internal.Logging
+
+/**
+ * One budget for the Java heap and a store's pool: looks once a second and after each collection,
+ * lets the native side decide, and tells the heap.
+ *
+ * Invariant: which side gets memory, and when, is decided by `placement::Split` alone; this class
+ * reads and applies. It never throws into its thread, and after `stop` the JVM's flags are as they
+ * were and the pool keeps its budget.
+ */
+private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan) extends Logging {
+  import MemorySplit._
+
+  private val heap = new MemorySplitHeap
+  private val lookQueued = new AtomicBoolean
+  private var handle = 0L
+  private var timer: ScheduledExecutorService = _
+  private val out = new Array[Long](6)
+  private var lastNs = System.nanoTime
+  private var lastCollectionNs = heap.collectionNs
+  private var askedNs = 0L
+  private var warned = false
+  @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes, 0L, 0L, 0L, 0L)
+
+  def start(): this.type = {
+    plan.fixed match {
+      case Some(why) => logWarning(s"${WarmsetConf.TotalMemory.name}: the split between the Java heap " +
+        s"and the pool stays as it starts, the pool at ${plan.poolStartBytes} bytes: $why")
+      case None => run()
+    }
+    this
+  }
+
+  private def run(): Unit = {
+    handle = NativeStore.splitOpen(Array(plan.heap.minBytes, plan.heap.maxBytes,
+      WarmsetConf.MemoryBytesMin, plan.poolStartBytes))
+    timer = Executors.newSingleThreadScheduledExecutor { task =>
+      val thread = new Thread(task, "warmset-split")
+      thread.setDaemon(true)
+      thread
+    }
+    timer.scheduleWithFixedDelay(() => guarded(tick(rates = true)), 0, TickMs, TimeUnit.MILLISECONDS)
+    heap.onCollection(() => look())
+    if (plan.heap.maxBytes > plan.totalBytes) {
+      logWarning(s"The Java heap may grow to ${plan.heap.maxBytes} bytes (-Xmx), past " +
+        s"${WarmsetConf.TotalMemory.name}, if that much lives on it")
+    }
+    logInfo(s"Warmset divides ${plan.totalBytes} bytes between the Java heap and the pool, which " +
+      s"starts with ${plan.poolStartBytes}")
+  }
+
+  /** The heap grows at collections: the pool yields then, not only at the next tick. */
+  private def look(): Unit = if (lookQueued.compareAndSet(false, true)) {
+    try timer.execute { () => lookQueued.set(false); guarded(tick(rates = false)) }
+    catch { case _: RejectedExecutionException => }
+  }
+
+  private def guarded(work: => Unit): Unit =
+    try work
+    catch {
+      case NonFatal(cause) if store.isOpen && !warned =>
+        warned = true
+        logWarning("The split between the Java heap and the pool could not be adjusted", cause)
+      case NonFatal(cause) => logDebug("The split could not be adjusted", cause)
+    }
+
+  private def tick(rates: Boolean): Unit = {
+    val now = System.nanoTime
+    val collectionNs = heap.collectionNs
+    val committed = heap.committedBytes
+    val outside = if (rates) MemorySplitHeap.outsideBytes(committed, out(PoolBytes)) else seen.outsideBytes
+    val total =
+      if (rates) MemorySplitRule.totalNow(plan, NativeStore.memoryLimit(), outside) else seen.totalBytes
+    store.splitTick(handle, Array(
+      if (rates) math.max(1L, now - lastNs) else 0L, total, committed, heap.liveBytes,
+      if (rates) collectionNs - lastCollectionNs else 0L, if (rates) askedNs else 0L,
+      TaskSlots.ofThisProcess.toLong), out)
+    if (rates) {
+      lastNs = now
+      lastCollectionNs = collectionNs
+      askedNs = 0L
+    }
+    heap.allow(out(HeapAllowed), committed)
+    seen = Seen(total, out(PoolBudget), out(HeapAllowed), outside, out(Moves), seen.collections)
+    if (out(CollectTo) != Long.MaxValue) collect(out(CollectTo))
+  }
+
+  /** Takes the time of a collection that was asked for out of the rates. */
+  private def collect(bytes: Long): Unit = {
+    val before = heap.committedBytes
+    askedNs = heap.collectTo(bytes)
+    lastNs += askedNs
+    lastCollectionNs = heap.collectionNs
+    seen = seen.copy(collections = seen.collections + 1)
+    logInfo(s"Asked for a collection to ${bytes >> 20} MiB: the Java heap went from " +
+      s"${before >> 20} to ${heap.committedBytes >> 20} MiB in ${askedNs / 1000000} ms")
+  }
+
+  /** The pool's budget now. */
+  def poolBudgetBytes: Long = seen.poolBudgetBytes
+
+  /** The store's statistics, with the split's beside them. */
+  def annotate(stats: String): String = {
+    val now = seen
+    stats.stripSuffix("}") +
+      s""","heap_committed_bytes":${heap.committedBytes},"heap_used_bytes":${heap.usedBytes},""" +
+      s""""heap_allowed_bytes":${now.heapAllowedBytes},"outside_bytes":${now.outsideBytes},""" +
+      s""""total_budget_bytes":${now.totalBytes},"split_moves_total":${now.moves},""" +
+      s""""split_collections_total":${now.collections}}"""
+  }
+
+  def stop(): Unit = if (timer != null) {
+    timer.shutdownNow()
+    timer.awaitTermination(StopMs, TimeUnit.MILLISECONDS)
+    heap.restore()
+    NativeStore.splitClose(handle)
+    timer = null
+  }
+}
+
+private[spark] object MemorySplit {
+  private val TickMs = 1000L
+  private val StopMs = 5000L
+
+  // What the native side puts where.
+  private val PoolBudget = 0
+  private val HeapAllowed = 1
+  private val CollectTo = 2
+  private val Moves = 3
+  private val PoolBytes = 5
+
+  private final case class Seen(
+      totalBytes: Long,
+      poolBudgetBytes: Long,
+      heapAllowedBytes: Long,
+      outsideBytes: Long,
+      moves: Long,
+      collections: Long)
+
+  /** How the budget would be split here, where there is one for both. */
+  def plan(conf: WarmsetConf, machine: MemoryRule.Machine): Option[MemorySplitRule.Plan] =
+    conf.totalMemoryBytes.map(MemorySplitRule.plan(conf, _, MemorySplitHeap.limits, machine))
+}

@@ -1,0 +1,160 @@
+package io.warmset.spark
+
+import java.lang.management.{BufferPoolMXBean, GarbageCollectorMXBean, ManagementFactory, MemoryType}
+import java.nio.file.{Files, Path}
+import javax.management.{NotificationEmitter, NotificationListener}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import com.sun.management.{GarbageCollectorMXBean => HotSpotCollector, HotSpotDiagnosticMXBean, VMOption}
+
+/**
+ * The Java heap as the split sees it: what the beans say, and what a stock JVM can be told.
+ *
+ * Invariant: nothing is believed but what is read back; flags go back to what they were at
+ * `restore`. A JVM without a flag is told nothing by it.
+ */
+private[spark] final class MemorySplitHeap {
+  import MemorySplitHeap._
+
+  private val collectors = ManagementFactory.getGarbageCollectorMXBeans.asScala.toSeq
+  private val heapPools = ManagementFactory.getMemoryPoolMXBeans.asScala
+    .filter(_.getType == MemoryType.HEAP).map(_.getName).toSet
+  private val first = Flags.flatMap(name => option(name).filter(_.isWriteable).map(name -> _.getValue))
+    .toMap
+  private var current = first
+  private var allowedBefore = 0L
+  private var growing = false
+  /** Live bytes after the last collection that was asked for. */
+  private var liveAfterAsked: Option[Long] = None
+  private var listeners = Seq.empty[(NotificationEmitter, NotificationListener)]
+
+  def committedBytes: Long = ManagementFactory.getMemoryMXBean.getHeapMemoryUsage.getCommitted
+
+  def usedBytes: Long = ManagementFactory.getMemoryMXBean.getHeapMemoryUsage.getUsed
+
+  /** Bytes in use after the last collection of any kind: no fewer than live. */
+  def liveBytes: Long = {
+    val last = collectors.collect { case c: HotSpotCollector => c.getLastGcInfo }.filter(_ != null)
+    if (last.isEmpty) usedBytes
+    else {
+      val after = last.maxBy(_.getEndTime).getMemoryUsageAfterGc.asScala
+      after.collect { case (pool, usage) if heapPools(pool) => usage.getUsed }.sum
+    }
+  }
+
+  /** Time that collections have taken from all threads since the JVM started. */
+  def collectionNs: Long =
+    collectors.map(c => (math.max(0L, c.getCollectionTime) * 1e6 * weight(c)).toLong).sum
+
+  /** Tells the JVM how large its heap should be; it follows at its next collection, or not at all. */
+  def allow(bytes: Long, committed: Long): Unit = {
+    if (bytes != allowedBefore) {
+      growing = allowedBefore > 0 && bytes > allowedBefore
+      allowedBefore = bytes
+    }
+    val free = MemorySplitRule.freePercent(liveLeast, bytes)
+    val least =
+      if (bytes <= committed) 0
+      else if (growing) free
+      else math.min(free, first.get(MinFree).fold(free)(_.toInt))
+    setFree(least, free)
+    set(SoftMax, bytes.toString)
+    // G1 gives back at the end of a cycle: an idle heap would not have one.
+    set(Periodic, if (bytes < committed) PeriodicMs else first.getOrElse(Periodic, PeriodicMs))
+  }
+
+  /**
+   * Collects so that the heap is about `bytes` afterwards, where its live bytes and the collector
+   * allow that. Gives the time it took.
+   */
+  def collectTo(bytes: Long): Long = {
+    val before = System.nanoTime
+    // Until one was seen, live bytes are only known to be no more than what is in use.
+    if (liveAfterAsked.isEmpty) collect()
+    val free = MemorySplitRule.freePercent(liveLeast, bytes)
+    setFree(0, free)
+    set(SoftMax, bytes.toString)
+    collect()
+    System.nanoTime - before
+  }
+
+  private def liveLeast: Long = math.min(liveBytes, liveAfterAsked.getOrElse(Long.MaxValue))
+
+  private def collect(): Unit = {
+    System.gc()
+    liveAfterAsked = Some(liveBytes)
+  }
+
+  /** Calls `look` after each collection, on a thread of the JVM's: it must return at once. */
+  def onCollection(look: () => Unit): Unit = listeners = collectors.collect {
+    case emitter: NotificationEmitter =>
+      val listener: NotificationListener = (_, _) => look()
+      emitter.addNotificationListener(listener, null, null)
+      (emitter, listener)
+  }
+
+  def restore(): Unit = {
+    listeners.foreach { case (emitter, listener) => Try(emitter.removeNotificationListener(listener)) }
+    for (least <- first.get(MinFree); most <- first.get(MaxFree)) setFree(least.toInt, most.toInt)
+    first.foreach { case (name, value) => set(name, value) }
+  }
+
+  /** The least may never be above the most. */
+  private def setFree(least: Int, most: Int): Unit = {
+    val order = Seq(MinFree -> least, MaxFree -> most)
+    val widensFirst = current.get(MaxFree).exists(_.toInt < least)
+    (if (widensFirst) order.reverse else order).foreach { case (name, v) => set(name, v.toString) }
+  }
+
+  private def set(name: String, value: String): Unit =
+    if (current.get(name).exists(_ != value) && Try(diagnostics.setVMOption(name, value)).isSuccess) {
+      current += name -> value
+    }
+}
+
+private[spark] object MemorySplitHeap {
+  private val MinFree = "MinHeapFreeRatio"
+  private val MaxFree = "MaxHeapFreeRatio"
+  private val SoftMax = "SoftMaxHeapSize"
+  private val Periodic = "G1PeriodicGCInterval"
+  private val Flags = Seq(MinFree, MaxFree, SoftMax, Periodic)
+  private val PeriodicMs = "10000"
+
+  /** Collectors that work beside the program by default take a quarter of the processors. */
+  private val ConcurrentWeight = 0.25
+
+  /** Absent on JVMs that are not HotSpot. */
+  private lazy val diagnostics = ManagementFactory.getPlatformMXBean(classOf[HotSpotDiagnosticMXBean])
+
+  private def option(name: String): Option[VMOption] =
+    Option(diagnostics).flatMap(bean => Try(bean.getVMOption(name)).toOption)
+
+  /** What this JVM was started with. */
+  def limits: MemorySplitRule.Heap = {
+    def size(name: String) = option(name).flatMap(_.getValue.toLongOption)
+    val most = size("MaxHeapSize").getOrElse(Runtime.getRuntime.maxMemory)
+    val stiff =
+      if (diagnostics == null) Some("this JVM has no flags that can be changed while it runs") else None
+    MemorySplitRule.Heap(size("MinHeapSize").getOrElse(most), most, stiff)
+  }
+
+  private def weight(collector: GarbageCollectorMXBean): Double = {
+    val name = collector.getName
+    if (name.contains("Cycles") || name.contains("Concurrent")) ConcurrentWeight else 1.0
+  }
+
+  /** Memory of this process outside heap and pool, as far as it can be told. */
+  def outsideBytes(committedBytes: Long, poolBytes: Long): Long = {
+    val counted = ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted +
+      ManagementFactory.getPlatformMXBeans(classOf[BufferPoolMXBean]).asScala
+        .filter(_.getName == "direct").map(_.getMemoryUsed).sum
+    math.max(counted, residentBytes.getOrElse(0L) - committedBytes - poolBytes)
+  }
+
+  private def residentBytes: Option[Long] =
+    Try(Files.readAllLines(Path.of("/proc/self/status")).asScala).toOption.flatMap {
+      _.collectFirst { case line if line.startsWith("VmRSS:") => line.filter(_.isDigit).toLong << 10 }
+    }
+}

@@ -1,0 +1,103 @@
+package io.warmset.spark
+
+/**
+ * Whether `spark.warmset.totalMemory` can work here, and how the split starts.
+ *
+ * Invariant: pure arithmetic on what was read. A plan's pool is at least the least budget, and pool
+ * and starting heap together are the total; what cannot work is an IllegalArgumentException that
+ * names the setting and what would do.
+ */
+private[spark] object MemorySplitRule {
+  private val MiB = 1L << 20
+  private val FrameBytes = 2 * MiB
+
+  /** Part of the total that the heap starts with, within -Xms and -Xmx. */
+  val HeapShare: Double = 0.4
+
+  val text: String =
+    "what that leaves when the heap starts with 40 % of it (no less than " +
+      "-Xms, no more than -Xmx)"
+
+  /**
+   * @param minBytes the heap never gives back what is below (-Xms)
+   * @param maxBytes the heap never takes more (-Xmx)
+   * @param stiff why this JVM's heap gives nothing back at all, if so
+   */
+  final case class Heap(minBytes: Long, maxBytes: Long, stiff: Option[String] = None)
+
+  /**
+   * @param reserveBytes kept for what the JVM needs outside heap and pool
+   * @param fixed why the split stays as it starts, if it does
+   */
+  final case class Plan(
+      totalBytes: Long,
+      poolStartBytes: Long,
+      heap: Heap,
+      reserveBytes: Long,
+      fixed: Option[String])
+
+  def plan(conf: WarmsetConf, totalBytes: Long, heap: Heap, machine: MemoryRule.Machine): Plan = {
+    val reserve = MemoryRule.ReserveBytes + machine.sparkOffHeapBytes
+    refuseBeyond(totalBytes, reserve, machine)
+    val fixed = whyFixed(conf, heap)
+    val heapLeast = if (fixed.isDefined) heap.maxBytes else heap.minBytes
+    val poolMost = totalBytes - heapLeast
+    if (poolMost < WarmsetConf.MemoryBytesMin) {
+      val option = if (fixed.isDefined) "-Xmx" else "-Xms"
+      throw new IllegalArgumentException(
+        s"${WarmsetConf.TotalMemory.name} is $totalBytes bytes, but the Java heap has at least " +
+          s"$heapLeast of them ($option) and the pool ${WarmsetConf.MemoryBytesMin}; set it to at " +
+          s"least ${heapLeast + WarmsetConf.MemoryBytesMin}, or make the heap smaller" +
+          fixed.map(why => s" ($why)").getOrElse(""))
+    }
+    val pool = conf.memoryBytes match {
+      case Some(asked) if asked > poolMost => throw new IllegalArgumentException(
+        s"${WarmsetConf.Memory.name} is $asked bytes, but of ${WarmsetConf.TotalMemory.name}, " +
+          s"which is $totalBytes, the Java heap leaves $poolMost")
+      case Some(asked) => asked
+      case None if fixed.isDefined => poolMost
+      case None =>
+        val heapStart = (totalBytes * HeapShare).toLong.max(heap.minBytes).min(heap.maxBytes)
+        totalBytes - heapStart
+    }
+    Plan(totalBytes, math.max(WarmsetConf.MemoryBytesMin, pool / FrameBytes * FrameBytes), heap,
+      reserve, fixed)
+  }
+
+  private def refuseBeyond(
+      totalBytes: Long,
+      reserveBytes: Long,
+      machine: MemoryRule.Machine): Unit =
+    if (totalBytes > machine.totalBytes - reserveBytes) {
+      throw new IllegalArgumentException(
+        s"${WarmsetConf.TotalMemory.name} is $totalBytes bytes, but of the ${machine.totalBytes} of " +
+          s"this machine or container (`warmset doctor` shows the limit) $reserveBytes are kept for " +
+          "what the JVM needs outside the heap and the pool; set it to at most " +
+          s"${math.max(0L, machine.totalBytes - reserveBytes)}")
+    }
+
+  private def whyFixed(conf: WarmsetConf, heap: Heap): Option[String] =
+    heap.stiff.orElse {
+      if (heap.minBytes >= heap.maxBytes) {
+        Some("-Xms is equal to -Xmx, so the Java heap never gives memory back; leave -Xms out")
+      } else if (conf.hugePages == "hugetlb") {
+        Some(s"with ${WarmsetConf.HugePages.name}=hugetlb the pool's pages are reserved, and the " +
+          "Java heap cannot have them")
+      } else {
+        None
+      }
+    }
+
+  /** What heap and pool may have now, where other memory of the process has outgrown its reserve. */
+  def totalNow(plan: Plan, limitBytes: Long, outsideBytes: Long): Long =
+    math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outsideBytes)))
+
+  /** Part of the heap, in percent, that is free when so many bytes live in `heapBytes`. */
+  def freePercent(liveBytes: Long, heapBytes: Long): Int = {
+    val live = math.ceil(100.0 * liveBytes / math.max(1L, heapBytes))
+    math.max(FreePercentMin.toDouble, math.min(100.0, 100 - live)).toInt
+  }
+
+  /** The split's own headroom over live bytes is a quarter of them: the same, from the other end. */
+  private val FreePercentMin = 20
+}

@@ -1,0 +1,182 @@
+package io.warmset.spark
+
+import java.lang.management.ManagementFactory
+import java.nio.file.Files
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.sun.management.HotSpotDiagnosticMXBean
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.concurrent.Eventually
+import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
+
+import io.warmset.region.{NativeLibrary, NativeStore, Store}
+
+/** One budget for heap and pool: which settings work, and what this JVM does when it is told. */
+class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually {
+  implicit override val patienceConfig: PatienceConfig =
+    PatienceConfig(Span(20, Seconds), Span(50, Millis))
+
+  private val MiB = 1L << 20
+  private val GiB = 1L << 30
+  private val machine = MemoryRule.Machine(64 * GiB, 16, 8 * GiB, 0, None)
+  private val heap = MemorySplitRule.Heap(8 * MiB, 8 * GiB)
+  private val directory = Files.createTempDirectory("warmset-split").toFile
+
+  override def beforeAll(): Unit = {
+    super.beforeAll()
+    NativeLibrary.load(directory)
+  }
+
+  private def plan(
+      total: Long,
+      heap: MemorySplitRule.Heap = heap,
+      machine: MemoryRule.Machine = machine,
+      settings: Map[String, String] = Map.empty): MemorySplitRule.Plan =
+    MemorySplitRule.plan(WarmsetConf.read(settings.get), total, heap, machine)
+
+  private def refusal(body: => Any): String = intercept[IllegalArgumentException](body).getMessage
+
+  test("the heap starts with two fifths, within its own limits") {
+    assert(plan(10 * GiB).poolStartBytes == 6 * GiB)
+    assert(plan(30 * GiB).poolStartBytes == 22 * GiB)
+    assert(plan(10 * GiB, heap.copy(minBytes = 7 * GiB)).poolStartBytes == 3 * GiB)
+    assert(plan(10 * GiB, settings = Map("spark.warmset.memory" -> "1g")).poolStartBytes == GiB)
+    assert(plan(10 * GiB).fixed.isEmpty && plan(10 * GiB).reserveBytes == 512 * MiB)
+  }
+
+  test("a total that cannot work is refused with what would") {
+    val small = refusal(plan(100 * MiB, heap.copy(minBytes = 90 * MiB)))
+    assert(small.startsWith("spark.warmset.totalMemory is ") && small.contains("-Xms"), small)
+    assert(small.contains(s"at least ${106 * MiB}"), small)
+    val large = refusal(plan(64 * GiB))
+    assert(large.startsWith("spark.warmset.totalMemory is ") && large.contains("512") ||
+      large.contains(s"at most ${64 * GiB - 512 * MiB}"), large)
+    assert(refusal(plan(20 * GiB, machine = machine.copy(sparkOffHeapBytes = 50 * GiB)))
+      .contains(s"at most ${14 * GiB - 512 * MiB}"))
+    val pool = refusal(plan(2 * GiB, settings = Map("spark.warmset.memory" -> "2g")))
+    assert(pool.startsWith("spark.warmset.memory is ") && pool.contains("totalMemory"), pool)
+  }
+
+  test("a heap that cannot shrink makes the split fixed, or is refused where it leaves no pool") {
+    val stiff = heap.copy(minBytes = heap.maxBytes)
+    val fixed = plan(10 * GiB, stiff)
+    assert(fixed.poolStartBytes == 2 * GiB && fixed.fixed.exists(_.contains("-Xms")))
+    val none = refusal(plan(8 * GiB, stiff))
+    assert(none.contains("-Xmx") && none.contains("-Xms is equal"), none)
+    val huge = plan(10 * GiB, settings = Map("spark.warmset.hugePages" -> "hugetlb"))
+    assert(huge.poolStartBytes == 2 * GiB && huge.fixed.exists(_.contains("hugetlb")))
+    assert(plan(10 * GiB, heap.copy(stiff = Some("why"))).fixed.contains("why"))
+  }
+
+  test("the total shrinks where the rest of the process outgrows its reserve") {
+    val p = plan(10 * GiB)
+    assert(MemorySplitRule.totalNow(p, 16 * GiB, 200 * MiB) == 10 * GiB)
+    assert(MemorySplitRule.totalNow(p, 11 * GiB, 3 * GiB) == 8 * GiB)
+    assert(MemorySplitRule.totalNow(p, 5 * GiB, 0) == 5 * GiB - 512 * MiB)
+    assert(MemorySplitRule.totalNow(p, 1 * GiB, 3 * GiB) == 0)
+  }
+
+  test("the free part that makes a heap so large, never less than a fifth") {
+    assert(MemorySplitRule.freePercent(250, 1000) == 75)
+    assert(MemorySplitRule.freePercent(950, 1000) == 20)
+    assert(MemorySplitRule.freePercent(5000, 1000) == 20 && MemorySplitRule.freePercent(5, 0) == 20)
+    assert(MemorySplitRule.freePercent(0, 1000) == 100)
+  }
+
+  private def flag(name: String): String =
+    ManagementFactory.getPlatformMXBean(classOf[HotSpotDiagnosticMXBean]).getVMOption(name).getValue
+
+  @volatile private var garbage: Array[Array[Byte]] = _
+
+  private def fillHeap(bytes: Long): Unit = {
+    garbage = Array.fill((bytes / MiB).toInt)(new Array[Byte](MiB.toInt - 64))
+    garbage = null
+  }
+
+  test("this JVM's heap gives memory back when it is told and asked, and its flags come back") {
+    val names = Seq("MinHeapFreeRatio", "MaxHeapFreeRatio", "SoftMaxHeapSize", "G1PeriodicGCInterval")
+    val before = names.map(flag)
+    val control = new MemorySplitHeap
+    try {
+      fillHeap(700 * MiB)
+      val grown = control.committedBytes
+      assert(grown >= 600 * MiB, "the heap did not grow")
+      val spent = control.collectionNs
+      val to = control.liveBytes.min(grown / 2).max(400 * MiB)
+      assert(control.collectTo(to) > 0 && control.collectionNs > spent)
+      assert(control.committedBytes < grown && control.committedBytes <= to + 64 * MiB,
+        s"from $grown to ${control.committedBytes}, asked for $to")
+      assert(control.liveBytes <= control.committedBytes && control.usedBytes <= control.committedBytes)
+      assert(names.map(flag) != before)
+    } finally control.restore()
+    assert(names.map(flag) == before)
+  }
+
+  test("what lies outside heap and pool is counted") {
+    val outside = MemorySplitHeap.outsideBytes(0, 0)
+    assert(outside >= ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted)
+    assert(MemorySplitHeap.limits.maxBytes > MemorySplitHeap.limits.minBytes)
+  }
+
+  private def openStore(budget: Long) = Store.open(
+    s"""{"dir":"${directory.getPath}","budget_bytes":$budget,"budget_bytes_max":${8 * GiB}}""")
+
+  test("the controller runs beside a store, reports, and leaves everything as it was") {
+    val before = flag("MaxHeapFreeRatio")
+    val limits = MemorySplitHeap.limits
+    val total = limits.maxBytes + 256 * MiB
+    val store = openStore(512 * MiB)
+    try {
+      val split = new MemorySplit(store, MemorySplitRule.Plan(total, 512 * MiB, limits, 0, None)).start()
+      def number(key: String) =
+        new ObjectMapper().readTree(split.annotate(store.stats())).path(key).asLong(-1)
+      eventually(assert(number("heap_allowed_bytes") > 0))
+      eventually(assert(number("budget_bytes") == split.poolBudgetBytes))
+      fillHeap(900 * MiB)
+      eventually {
+        assert(number("budget_bytes") + number("heap_committed_bytes") <= number("total_budget_bytes"))
+      }
+      assert(number("total_budget_bytes") == total && number("outside_bytes") > 0)
+      assert(number("heap_used_bytes") > 0 && number("split_moves_total") >= 0)
+      split.stop()
+      assert(flag("MaxHeapFreeRatio") == before)
+      split.stop()
+    } finally store.close()
+  }
+
+  test("a fixed split starts nothing, and is reported") {
+    val store = openStore(64 * MiB)
+    try {
+      val split = new MemorySplit(store,
+        MemorySplitRule.Plan(GiB, 64 * MiB, heap, 0, Some("a reason"))).start()
+      val stats = new ObjectMapper().readTree(split.annotate(store.stats()))
+      assert(stats.path("total_budget_bytes").asLong == GiB)
+      assert(stats.path("heap_committed_bytes").asLong > 0)
+      assert(split.poolBudgetBytes == 64 * MiB)
+      split.stop()
+    } finally store.close()
+  }
+
+  test("wrong numbers at the border are refused") {
+    val store = openStore(64 * MiB)
+    try {
+      def refused(body: => Any) = assert(intercept[IllegalArgumentException](body).getMessage.nonEmpty)
+      refused(NativeStore.splitOpen(null))
+      refused(NativeStore.splitOpen(Array(1L, 2L)))
+      refused(NativeStore.splitOpen(Array(1L, 2L, -3L, 4L)))
+      val split = NativeStore.splitOpen(Array(8 * MiB, GiB, 16 * MiB, 64 * MiB))
+      val heap = Array(1000L, GiB, 100 * MiB, 50 * MiB, 0L, 0L, 2L)
+      refused(store.splitTick(split, heap, new Array[Long](5)))
+      refused(store.splitTick(split, heap.take(3), new Array[Long](6)))
+      refused(store.splitTick(split, heap.map(-_), new Array[Long](6)))
+      refused(store.splitTick(split + 1000, heap, new Array[Long](6)))
+      val out = new Array[Long](6)
+      store.splitTick(split, heap, out)
+      assert(out(0) >= 16 * MiB && out(1) > 0)
+      NativeStore.splitClose(split)
+      NativeStore.splitClose(split)
+      refused(store.splitTick(split, heap, out))
+    } finally store.close()
+  }
+}

@@ -1,0 +1,91 @@
+"""One budget for heap and pool: scans that outgrow the pool, a shuffle that wants heap, and the sum meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from scenarios.regions import stats
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KEYS = (
+    "heap_committed_bytes",
+    "heap_allowed_bytes",
+    "pool_bytes",
+    "budget_bytes",
+    "total_budget_bytes",
+    "split_moves_total",
+    "split_collections_total",
+)
+
+
+class Sampler:
+    """Takes the store's statistics over and over while a job runs."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.samples: list[dict[str, Any]] = []
+        self._spark = spark
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        began = time.monotonic()
+        while not self._over.wait(0.05):
+            seen = stats(self._spark) or {}
+            self.samples.append({key: seen[key] for key in KEYS} | {"seconds": time.monotonic() - began})
+
+    def __enter__(self) -> list[dict[str, Any]]:
+        self._thread.start()
+        return self.samples
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def cached(spark: SparkSession, mebibytes: int) -> DataFrame:
+    """A cached frame of random longs, which do not get smaller, of about so many MiB."""
+    columns = [f"xxhash64(id, {n}) as c{n}" for n in range(8)]
+    frame = spark.range(0, mebibytes << 14, 1, 8).selectExpr(*columns)
+    frame.cache().count()
+    return frame
+
+
+def scans(spark: SparkSession, mebibytes: int, seconds: float) -> dict[str, Any]:
+    """Scans a cached frame again and again."""
+    passes = 0
+    with Sampler(spark) as samples:
+        frame = cached(spark, mebibytes)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            # Another query each time: the same one would reuse its finished stages.
+            frame.selectExpr(*[f"bit_xor(c{n} + {passes})" for n in range(8)]).collect()
+            passes += 1
+    frame.unpersist(blocking=True)
+    return {"passes": passes, "samples": samples}
+
+
+def grows(spark: SparkSession, mebibytes: int, live_mebibytes: int) -> dict[str, Any]:
+    """Fills the pool, then has the heap grow by itself."""
+    frame = cached(spark, mebibytes)
+    right = frame.count()
+    with Sampler(spark) as samples:
+        held = spark._jvm.java.util.ArrayList()
+        for _ in range(live_mebibytes // 16):
+            held.add(spark._jvm.java.nio.ByteBuffer.allocate(16 << 20))
+            time.sleep(0.05)
+        time.sleep(3)
+        after = stats(spark)
+    again = frame.count()
+    held.clear()
+    frame.unpersist(blocking=True)
+    return {"right": right == again, "samples": samples, "after": {key: after[key] for key in KEYS}}
+
+
+def memory(spark: SparkSession) -> dict[str, Any]:
+    """The statistics of now."""
+    time.sleep(1.5)
+    return stats(spark) or {}

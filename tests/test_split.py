@@ -1,0 +1,69 @@
+"""`spark.warmset.totalMemory`: memory moves to where it saves time, and the sum never passes the total."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from e2e import paths
+from e2e.child import StartFailed
+from e2e.launch import Launch
+
+MIB = 1 << 20
+VERSION = paths.SPARK_VERSIONS[0]
+
+pytestmark = pytest.mark.usefixtures("only_with_plugin")
+
+
+def settings(total_mib: int, heap: str, **more: str) -> dict[str, str]:
+    """One budget; the pool starts small, so that there is something to move."""
+    return {
+        "spark.driver.memory": heap,
+        "spark.warmset.totalMemory": f"{total_mib}m",
+        "spark.warmset.memory": "64m",
+        "spark.warmset.rowGroup": "8m",
+    } | more
+
+
+def most(samples: list[dict[str, Any]]) -> int:
+    """The largest sum of heap and pool at any sample."""
+    return max(s["heap_committed_bytes"] + s["pool_bytes"] for s in samples)
+
+
+def test_scans_draw_memory_to_the_pool(launch: Launch) -> None:
+    total = 1536
+    with launch(VERSION, settings(total, "1500m")) as child:
+        seen = child.call("split.scans", mebibytes=900, seconds=45, seconds_max=180)
+    samples = seen["samples"]
+    assert samples[0]["budget_bytes"] <= 64 * MIB, "the pool starts as it was told"
+    assert samples[-1]["budget_bytes"] >= 512 * MIB, samples[-1]
+    assert samples[-1]["split_moves_total"] > 0
+    assert most(samples) <= total * MIB, f"{most(samples) / MIB} MiB of {total}"
+
+
+def test_a_heap_that_grows_takes_from_the_pool(launch: Launch) -> None:
+    total = 1100
+    conf = settings(total, "1g") | {"spark.warmset.memory": "700m"}
+    with launch(VERSION, conf) as child:
+        seen = child.call("split.grows", mebibytes=600, live_mebibytes=640, seconds_max=180)
+    assert seen["right"]
+    after = seen["after"]
+    assert after["heap_committed_bytes"] >= 640 * MIB
+    assert after["budget_bytes"] < 400 * MIB
+    assert after["heap_committed_bytes"] + after["pool_bytes"] <= total * MIB
+
+
+def test_a_heap_that_cannot_shrink_is_said_once_and_split_as_it_starts(launch: Launch) -> None:
+    options = {"spark.driver.extraJavaOptions": "-Xms512m"}
+    with launch(VERSION, settings(800, "512m") | options) as child:
+        stats = child.call("split.memory")
+        said = [line for line in child.log_lines() if "stays as it starts" in line]
+    assert len(said) == 1 and "-Xms is equal to -Xmx" in said[0]
+    assert stats["budget_bytes"] == 64 * MIB and stats["total_budget_bytes"] == 800 * MIB
+
+
+@pytest.mark.parametrize(("total", "why"), [("12m", "must be a size"), ("4t", "are kept for what the JVM needs")])
+def test_a_total_that_cannot_work_stops_the_application(launch: Launch, total: str, why: str) -> None:
+    with pytest.raises(StartFailed) as refused:
+        launch(VERSION, settings(0, "1g") | {"spark.warmset.totalMemory": total}).close()
+    assert "spark.warmset.totalMemory is" in str(refused.value) and why in str(refused.value)
