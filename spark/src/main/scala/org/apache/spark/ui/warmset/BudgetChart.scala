@@ -7,7 +7,7 @@ import scala.xml.Node
 
 /**
  * The budget over time, drawn as SVG on the server: memory allowed, in use and resident, and disk
- * space.
+ * space; the Java heap beside it where both share a budget.
  *
  * Invariant: every point lies within the frame, for any numbers; values hold until the next report,
  * so lines are steps. No script: the numbers at a time are shown by the browser on pointing at it.
@@ -29,14 +29,25 @@ private[warmset] object BudgetChart {
       explain: String,
       value: BudgetPoint => Long)
 
-  private val lines = Seq(
+  private val poolLines = Seq(
     Line("flash", "disk space", "Disk space of the region files.", _.flashBytes),
     Line("resident", "resident", "Cached bytes in memory.", _.residentBytes),
     Line("used", "in use", "Memory that holds segments, in whole huge pages.", _.usedBytes),
     Line("budget", "budget", "The most memory that may be used.", _.budgetBytes))
 
+  /** Where the Java heap and the pool share a budget. */
+  private val splitLines = Seq(
+    Line("heap", "Java heap", "Memory that the Java heap has taken from the system.", _.heapBytes),
+    Line("total", "heap and pool", "What the Java heap and the pool have taken together.",
+      p => p.heapBytes + p.poolBytes),
+    Line("total-budget", "total budget", "The most that both may have together.", _.totalBytes))
+
+  private def linesOf(points: Seq[BudgetPoint]): Seq[Line] =
+    if (points.exists(_.totalBytes > 0)) poolLines ++ splitLines else poolLines
+
   /** Where values and times lie in the picture. */
   private final class Frame(points: Seq[BudgetPoint]) {
+    val lines: Seq[Line] = linesOf(points)
     private val highest = math.max(1L, points.iterator.flatMap(p => lines.map(_.value(p))).max)
     val firstMs: Long = points.head.timeMs
     val lastMs: Long = math.max(points.last.timeMs, firstMs + 1000)
@@ -54,13 +65,13 @@ private[warmset] object BudgetChart {
     if (points.isEmpty) Html.note("No executor has reported yet.")
     else {
       val frame = new Frame(points)
-      <div class="warmset-legend">{lines.reverse.map(legend(_, points.last))}</div> ++
+      <div class="warmset-legend">{frame.lines.reverse.map(legend(_, points.last))}</div> ++
         <div class="warmset-scroll"><svg class="warmset-chart" role="img"
           viewBox={s"0 0 $Width $Height"} aria-label={said(points, zone)}>
           {valueAxis(frame)}
           {timeAxis(frame, zone)}
           <path class="area" d={area(points, frame)}></path>
-          {lines.map(l => <path class={l.style} d={path(points, l, frame)}></path>)}
+          {frame.lines.map(l => <path class={l.style} d={path(points, l, frame)}></path>)}
           {slices(points, frame, zone)}
         </svg></div>
     }
@@ -109,7 +120,7 @@ private[warmset] object BudgetChart {
 
   private def area(points: Seq[BudgetPoint], frame: Frame): String = {
     val base = show(Top + PlotHeight)
-    val resident = lines.find(_.style == "resident").get
+    val resident = poolLines.find(_.style == "resident").get
     s"${path(points, resident, frame)}V${base}H${show(Left)}Z"
   }
 
@@ -121,18 +132,18 @@ private[warmset] object BudgetChart {
       case (p, end) =>
         val x = frame.x(p.timeMs)
         <rect class="slice" x={show(x)} y={show(Top)} width={show(math.max(0.0, end - x))}
-          height={show(PlotHeight)}><title>{at(p, zone)}</title></rect>
+          height={show(PlotHeight)}><title>{at(p, frame, zone)}</title></rect>
     }
   }
 
-  private def at(p: BudgetPoint, zone: ZoneId): String =
-    (Units.time(p.timeMs, zone) +: lines.reverse.map(l => s"${l.name} ${Units.bytes(l.value(p))}"))
+  private def at(p: BudgetPoint, frame: Frame, zone: ZoneId): String =
+    (Units.time(p.timeMs, zone) +: frame.lines.reverse.map(l => s"${l.name} ${Units.bytes(l.value(p))}"))
       .mkString("\n")
 
   private def said(points: Seq[BudgetPoint], zone: ZoneId): String =
     s"Memory budget and use from ${Units.time(points.head.timeMs, zone)} to " +
       s"${Units.time(points.last.timeMs, zone)}; at the end " +
-      lines.reverse.map(l => s"${l.name} ${Units.bytes(l.value(points.last))}").mkString(", ")
+      linesOf(points).reverse.map(l => s"${l.name} ${Units.bytes(l.value(points.last))}").mkString(", ")
 
   /** The distance of the marks: a power of two, so that there are at most six marks. */
   private[warmset] def stepBytes(highest: Long): Long = {

@@ -29,7 +29,9 @@ private[warmset] object BudgetSeries {
       times(known, nowMs).map { t =>
         walkers.flatMap(_.at(t)).foldLeft(BudgetPoint(t, 0, 0, 0, 0)) { (sum, s) =>
           BudgetPoint(t, sum.budgetBytes + s.budgetBytes, sum.usedBytes + s.usedBytes,
-            sum.residentBytes + s.residentBytes, sum.flashBytes + s.flashBytes)
+            sum.residentBytes + s.residentBytes, sum.flashBytes + s.flashBytes,
+            sum.poolBytes + s.poolBytes, sum.heapBytes + s.split.fold(0L)(_.heapCommittedBytes),
+            sum.totalBytes + s.split.fold(0L)(_.totalBudgetBytes))
         }
       }
     }

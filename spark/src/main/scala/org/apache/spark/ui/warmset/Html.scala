@@ -63,11 +63,11 @@ private[warmset] object Html {
 
   /** Colours for Spark's light and dark theme; one pair per meaning, used by bars and chart alike. */
   private val css =
-    """.warmset { --w-resident: #1f77b4; --w-disk: #8a5fb0; --w-used: #d9730d; --w-free: #dfe3e6;
+    """.warmset { --w-resident: #1f77b4; --w-disk: #8a5fb0; --w-used: #d9730d; --w-free: #dfe3e6; --w-heap: #2e8b57;
       |  --w-text: var(--bs-body-color, #212529); --w-faint: var(--bs-secondary-color, #6c757d);
       |  --w-line: var(--bs-border-color, #dee2e6); }
       |[data-bs-theme="dark"] .warmset { --w-resident: #5aa9e6; --w-disk: #b48fe0; --w-used: #ff9f45;
-      |  --w-free: #3a4046; }
+      |  --w-free: #3a4046; --w-heap: #63c98f; }
       |.warmset section { margin-bottom: 1.75rem; }
       |.warmset-word { cursor: help; text-decoration: underline dotted var(--w-faint);
       |  text-underline-offset: 3px; }
@@ -98,6 +98,10 @@ private[warmset] object Html {
       |.warmset .used { stroke: var(--w-used); stroke-width: 2; fill: none; }
       |.warmset .resident { stroke: var(--w-resident); stroke-width: 2; fill: none; }
       |.warmset .flash { stroke: var(--w-disk); stroke-width: 2; fill: none; }
+      |.warmset .heap { stroke: var(--w-heap); stroke-width: 2; fill: none; }
+      |.warmset .total { stroke: var(--w-faint); stroke-width: 2; fill: none; }
+      |.warmset .total-budget { stroke: var(--w-faint); stroke-dasharray: 2 4; stroke-width: 1.5;
+      |  fill: none; }
       |.warmset .area { fill: var(--w-resident); fill-opacity: .18; stroke: none; }
       |""".stripMargin
 

@@ -46,7 +46,15 @@ object ReportJson {
       number("regions"),
       number("segments"),
       o.path("io_backend").asText(""),
-      o.path("page_policy").asText(""))
+      o.path("page_policy").asText(""),
+      Some(o).filter(_.has("total_budget_bytes")).map(_ => SplitStats(
+        number("total_budget_bytes"),
+        number("heap_committed_bytes"),
+        number("heap_used_bytes"),
+        number("heap_allowed_bytes"),
+        number("outside_bytes"),
+        number("split_moves_total"),
+        number("split_collections_total"))))
   }
 
   /** Why an executor that reported has no store. */

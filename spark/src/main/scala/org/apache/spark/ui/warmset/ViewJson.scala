@@ -51,9 +51,12 @@ private[warmset] object ViewJson {
     "budget_bytes" -> JInt(p.budgetBytes),
     "used_bytes" -> JInt(p.usedBytes),
     "resident_bytes" -> JInt(p.residentBytes),
-    "flash_bytes" -> JInt(p.flashBytes))
+    "flash_bytes" -> JInt(p.flashBytes),
+    "pool_bytes" -> JInt(p.poolBytes),
+    "heap_bytes" -> JInt(p.heapBytes),
+    "total_bytes" -> JInt(p.totalBytes))
 
-  private def stats(s: StoreStats): JValue = obj(
+  private def stats(s: StoreStats): JValue = obj(Seq(
     "budget_bytes" -> JInt(s.budgetBytes),
     "pool_bytes" -> JInt(s.poolBytes),
     "used_bytes" -> JInt(s.usedBytes),
@@ -74,7 +77,16 @@ private[warmset] object ViewJson {
     "regions" -> JInt(s.regions),
     "segments" -> JInt(s.segments),
     "io_backend" -> JString(s.ioBackend),
-    "page_policy" -> JString(s.pagePolicy))
+    "page_policy" -> JString(s.pagePolicy)) ++ s.split.toSeq.flatMap(split): _*)
+
+  private def split(s: SplitStats): Seq[(String, JValue)] = Seq(
+    "total_budget_bytes" -> JInt(s.totalBudgetBytes),
+    "heap_committed_bytes" -> JInt(s.heapCommittedBytes),
+    "heap_used_bytes" -> JInt(s.heapUsedBytes),
+    "heap_allowed_bytes" -> JInt(s.heapAllowedBytes),
+    "outside_bytes" -> JInt(s.outsideBytes),
+    "split_moves_total" -> JInt(s.moves),
+    "split_collections_total" -> JInt(s.collections))
 
   private def obj(fields: (String, JValue)*): JValue =
     JObject(fields.toList.map { case (key, value) => JField(key, value) })

@@ -70,13 +70,19 @@ final case class CacheRow(
     residentBytes: Long,
     diskBytes: Long)
 
-/** The memory of all executors together at one time. */
+/**
+ * The memory of all executors together at one time; the last three are 0 where the Java heap and the
+ * pool share no budget.
+ */
 final case class BudgetPoint(
     timeMs: Long,
     budgetBytes: Long,
     usedBytes: Long,
     residentBytes: Long,
-    flashBytes: Long)
+    flashBytes: Long,
+    poolBytes: Long = 0,
+    heapBytes: Long = 0,
+    totalBytes: Long = 0)
 
 /** A region store's statistics; field for field the numbers and words of NativeStore.stats. */
 final case class StoreStats(
@@ -100,7 +106,8 @@ final case class StoreStats(
     regions: Long,
     segments: Long,
     ioBackend: String,
-    pagePolicy: String) {
+    pagePolicy: String,
+    split: Option[SplitStats] = None) {
 
   /** Bytes of segments that are not in memory, and so only in a file. */
   def diskOnlyBytes: Long = math.max(0L, liveBytes - residentBytes)
@@ -130,7 +137,28 @@ final case class StoreStats(
     regions + that.regions,
     segments + that.segments,
     StoreStats.words(ioBackend, that.ioBackend),
-    StoreStats.words(pagePolicy, that.pagePolicy))
+    StoreStats.words(pagePolicy, that.pagePolicy),
+    (split ++ that.split).reduceOption(_ + _))
+}
+
+/** The budget that the Java heap and the pool share, where there is one; words of metrics.md. */
+final case class SplitStats(
+    totalBudgetBytes: Long,
+    heapCommittedBytes: Long,
+    heapUsedBytes: Long,
+    heapAllowedBytes: Long,
+    outsideBytes: Long,
+    moves: Long,
+    collections: Long) {
+
+  def +(that: SplitStats): SplitStats = SplitStats(
+    totalBudgetBytes + that.totalBudgetBytes,
+    heapCommittedBytes + that.heapCommittedBytes,
+    heapUsedBytes + that.heapUsedBytes,
+    heapAllowedBytes + that.heapAllowedBytes,
+    outsideBytes + that.outsideBytes,
+    moves + that.moves,
+    collections + that.collections)
 }
 
 object StoreStats {

@@ -4,6 +4,8 @@ import java.time.{ZoneId, ZoneOffset}
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import io.warmset.spark.StatsReport
+
 /** The chart, and the series that it shows. */
 class BudgetChartSuite extends AnyFunSuite {
   import Views._
@@ -43,6 +45,30 @@ class BudgetChartSuite extends AnyFunSuite {
     Seq(0L, 1L, Long.MaxValue).foreach { v =>
       withinFrame(times.map(BudgetPoint(_, v, v, v, v)))
     }
+  }
+
+  test("where heap and pool share a budget, both are drawn, and their sum") {
+    val shared = points(5).map(_.copy(poolBytes = 300 * MiB, heapBytes = 700 * MiB,
+      totalBytes = 2048 * MiB))
+    withinFrame(shared)
+    assert(paths(shared).keySet ==
+      Set("area", "budget", "used", "resident", "flash", "heap", "total", "total-budget"))
+    val text = parse(BudgetChart.render(shared)).getDocumentElement.getTextContent
+    assert(Seq("Java heap 700.0 MiB", "heap and pool 1000.0 MiB", "total budget 2.0 GiB")
+      .forall(text.contains), text)
+  }
+
+  test("a report with a split counts in the series, one without does not") {
+    val json = statsJson(10).stripSuffix("}") + ""","total_budget_bytes":50,"heap_committed_bytes":30,
+      |"heap_used_bytes":20,"split_moves_total":3}""".stripMargin
+    val a = BudgetSeries.Source(Vector(StatsReport("a", 100, json, "[]")), None)
+    val b = BudgetSeries.Source(Vector(report("b", 100, 5)), None)
+    val point = BudgetSeries.of(Seq(a, b), 200).last
+    assert((point.heapBytes, point.totalBytes, point.poolBytes) == ((30, 50, 15)))
+    val stats = ReportJson.stats(json).get + ReportJson.stats(statsJson(5)).get
+    assert(stats.split.map(_.moves).contains(3) && ReportJson.stats(statsJson(5)).get.split.isEmpty)
+    val shown = ViewJson.of(view(Seq(executor("1", Some(stats))))).toString
+    assert(shown.contains("heap_committed_bytes") && shown.contains("split_moves_total"))
   }
 
   test("the marks of the axes are few and round") {
