@@ -15,6 +15,8 @@ PY43 := .venv-43/bin/python
 MVN := mvn -B -ntp -q -f spark/pom.xml
 JAR := spark/target/warmset-spark_2.13-0.1.0.jar
 NATIVE := target/release/libwarmset_jni.so
+JOBS := target/bench-jobs/warmset-bench-jobs_2.13-0.1.0.jar
+JOBS_POM := bench/spark-ml/jobs/pom.xml
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SPARK_SOURCES := spark/pom.xml $(shell find spark/src/main -type f 2>/dev/null)
 BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
@@ -47,6 +49,10 @@ bench-demo: demo
 bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
+
+.PHONY: bench-spark-ml bench-spark-hugepages bench-spark-split
+bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) .venv/.stamp
+	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-region-scan
 bench-region-scan: $(STAMPS)/base
@@ -157,6 +163,10 @@ build: jar
 jar: $(JAR) ## Build the plugin, spark/target/*.jar, with the native library inside
 $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven
 	$(MVN) package -DskipTests
+	@touch $@
+
+$(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
+	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests
 	@touch $@
 
 .PHONY: clean

@@ -21,7 +21,8 @@ from harness.statistics import median_of
 
 START_TIMEOUT_S = 120
 CACHE_TIMEOUT_S = 900
-QUERY_TIMEOUT_S = 300
+# Of the memory that is free, what the engines that are alive together may be granted.
+MEMORY_SHARE = 0.85
 
 
 @dataclass
@@ -79,6 +80,19 @@ class Player:
         }  # fmt: skip
 
 
+def available_bytes() -> int:
+    """What `/proc/meminfo` says is available."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("/proc/meminfo has no MemAvailable")
+
+
+def fit_together(limits_bytes: Sequence[int]) -> bool:
+    """Whether engines with these limits may be alive at once."""
+    return sum(limits_bytes) <= MEMORY_SHARE * available_bytes()
+
+
 def open_player(stack: ExitStack, spec: Spec, limit_bytes: int, logs: Path, scratch: Path) -> Player:
     """Starts the engine; it is closed when the stack is."""
     player = Player(spec, limit_bytes)
@@ -124,7 +138,7 @@ def play(
 
 def run_once(player: Player, query: Query, number: int, keep: bool) -> None:
     """One run of one query."""
-    answer = player.ask(query.name, QUERY_TIMEOUT_S, op="query", text=query.of_run(number))
+    answer = player.ask(query.name, query.timeout_s, **query.request(number))
     if answer is None:
         return
     player.answers[query.name] = answer.pop("rows")

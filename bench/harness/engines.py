@@ -31,13 +31,16 @@ OFF_HEAP_POOL_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Spec:
-    """One engine: a name, the Python that has its Spark, its configuration, and the level it caches at."""
+    """One engine: a name, its configuration, the level it caches at, the Python that has its Spark, and the module
+    that answers in it.
+    """
 
     name: str
     title: str
     conf: dict[str, str] = field(default_factory=dict)
     level: str | None = "MEMORY_AND_DISK_DESER"
     python: Path = PYTHON_42
+    worker: str = "harness.worker"
 
     @property
     def is_warmset(self) -> bool:

@@ -56,7 +56,7 @@ class Engine:
         scratch.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             self.process = subprocess.Popen(
-                [str(spec.python), "-m", "harness.worker", str(theirs.fileno())],
+                [str(spec.python), "-m", spec.worker, str(theirs.fileno())],
                 env=environment,
                 cwd=scratch,
                 stdin=subprocess.DEVNULL,

@@ -16,10 +16,11 @@ class Query:
 
     name: str
     text: str
+    timeout_s: float = 300
 
-    def of_run(self, run: int) -> str:
-        """The text for one run."""
-        return self.text.format(run=run)
+    def request(self, run: int) -> dict:
+        """What the engine is asked in one run."""
+        return {"op": "query", "text": self.text.format(run=run)}
 
 
 PRICING = Query(

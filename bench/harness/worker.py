@@ -107,9 +107,11 @@ class Worker:
         return {"heap_used_bytes": runtime.totalMemory() - runtime.freeMemory()}
 
     def on_pages(self) -> dict:
-        """Huge pages of the JVM that are not the pool's."""
-        smaps = Path(f"/proc/{self.jvm.java.lang.ProcessHandle.current().pid()}/smaps")
-        return {"heap_huge_bytes": pages.outside_pool(smaps.read_text, lambda: self.warmset()["huge_bytes"])}
+        """Huge pages of the JVM that are not the pool's, and which process that is."""
+        pid = self.jvm.java.lang.ProcessHandle.current().pid()
+        smaps = Path(f"/proc/{pid}/smaps")
+        outside = pages.outside_pool(smaps.read_text, lambda: self.warmset()["huge_bytes"])
+        return {"pid": pid, "heap_huge_bytes": outside}
 
     def on_storage(self) -> dict:
         """What the cache takes, in memory and on disk."""
@@ -185,11 +187,10 @@ def plain(value: object) -> object:
     return value if isinstance(value, (int, str, bool)) or value is None else str(value)
 
 
-def main() -> None:
+def serve(worker: Worker) -> None:
     """Answers requests until told to stop."""
     connection = socket.socket(fileno=int(sys.argv[1]))
     stream = connection.makefile("rw")
-    worker = Worker()
     for line in stream:
         request = json.loads(line)
         operation = request.pop("op")
@@ -205,4 +206,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(Worker())

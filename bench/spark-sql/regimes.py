@@ -19,8 +19,6 @@ from options import FITS_OVERHEAD_BYTES, OVERHEAD_BYTES, Options
 
 # An engine that is this much slower than the best stock engine on every query in the first round is not timed further.
 HOPELESS = 1.6
-# Of the memory that is free, what the engines of a batch may be granted together.
-MEMORY_SHARE = 0.85
 
 
 @dataclass
@@ -68,17 +66,9 @@ class Outcome:
         }
 
 
-def available_bytes() -> int:
-    """What `/proc/meminfo` says is available."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError("/proc/meminfo has no MemAvailable")
-
-
 def batches_of(names: Sequence[str], group_bytes: int) -> list[list[str]]:
     """Splits the stock engines so that each batch, with Warmset, fits the machine."""
-    size = max(1, int(MEMORY_SHARE * available_bytes() // group_bytes) - 1)
+    size = max(1, int(contest.MEMORY_SHARE * contest.available_bytes() // group_bytes) - 1)
     return [list(names[start : start + size]) for start in range(0, len(names), size)]
 
 

@@ -1,0 +1,118 @@
+"""How an engine is set: its heap, its collector, its serialiser, and for Warmset a pool, all within one total.
+
+The total is the limit of the memory group. What the heap leaves of it, stock Spark has as page cache for the blocks it
+put on disk; Warmset has it as pool. Either needs some of it beside both: metaspace, code, stacks, the collector's
+tables, the Python driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from harness import engines
+from harness.engines import Spec
+from harness.machine import ROOT
+
+MIB = 1 << 20
+JOBS_JAR = ROOT / "target" / "bench-jobs" / "warmset-bench-jobs_2.13-0.1.0.jar"
+COLLECTORS = {"G1": "-XX:+UseG1GC", "Parallel": "-XX:+UseParallelGC"}
+SERIALISERS = {
+    "java": "org.apache.spark.serializer.JavaSerializer",
+    "kryo": "org.apache.spark.serializer.KryoSerializer",
+}
+# Spark starts with no less.
+HEAP_BYTES_MIN = 512 * MIB
+# What Warmset's pool leaves to the JVM beside its heap (metaspace 170 MiB, collector 60, symbols 40, code, threads,
+# buffers) and to the Python driver (70).
+NATIVE_BYTES = 512 * MIB
+POOL_BYTES_MIN = 32 * MIB
+# Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest hardly any.
+STOCK_HEAPS = (0.5, 0.6, 0.68)
+WARMSET_HEAPS = (0.32, 0.4, 0.5)
+# Where everything fits, stock Spark is best off with nearly all as heap, and Warmset with a heap for its work alone.
+STOCK_HEAP_FITS = 0.9
+WARMSET_HEAP_BYTES_FITS = 1536 * MIB
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to set an engine."""
+
+    engine: str
+    total_bytes: int
+    heap_bytes: int
+    collector: str = "G1"
+    serialiser: str = "java"
+
+    @property
+    def pool_bytes(self) -> int | None:
+        """Warmset's pool."""
+        if self.engine != "warmset":
+            return None
+        return max(POOL_BYTES_MIN, self.total_bytes - self.heap_bytes - NATIVE_BYTES)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        pool = "" if self.pool_bytes is None else f" + {self.pool_bytes >> 20}m"
+        return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector} {self.serialiser}"
+
+    def raw(self) -> dict:
+        """For the raw results."""
+        return {**asdict(self), "pool_bytes": self.pool_bytes}
+
+    def within(self, total_bytes: int) -> Setting:
+        """The same choice in another total: stock's heap keeps its share, Warmset's keeps its size."""
+        share = self.heap_bytes / self.total_bytes
+        heap = int(total_bytes * share) if self.engine == "stock" else self.heap_bytes
+        return replace(self, total_bytes=total_bytes, heap_bytes=max(HEAP_BYTES_MIN, heap))
+
+    def for_fits(self, total_bytes: int) -> Setting:
+        """The same choice where everything fits."""
+        heap = int(total_bytes * STOCK_HEAP_FITS) if self.engine == "stock" else WARMSET_HEAP_BYTES_FITS
+        return replace(self, total_bytes=total_bytes, heap_bytes=min(heap, int(total_bytes * STOCK_HEAP_FITS)))
+
+    def spec(self, cpus: int, scratch: Path, file_bytes: int) -> Spec:
+        """The engine. Each file of the data becomes one partition."""
+        if self.engine == "warmset":
+            made = engines.warmset(self.heap_bytes + self.pool_bytes, cpus, scratch, self.heap_bytes)
+            jars = [engines.JAR, JOBS_JAR]
+            ours = {"spark.warmset.rdd.enabled": "true"}
+        else:
+            made = Spec("stock", "stock", engines.common(self.heap_bytes, cpus, scratch))
+            jars, ours = [JOBS_JAR], {}
+        options = f"{made.conf['spark.driver.extraJavaOptions']} {COLLECTORS[self.collector]}"
+        conf = {
+            **made.conf,
+            **ours,
+            "spark.driver.extraJavaOptions": options,
+            "spark.serializer": SERIALISERS[self.serialiser],
+            "spark.jars": ",".join(map(str, jars)),
+            "spark.driver.extraClassPath": ":".join(map(str, jars)),
+            "spark.sql.files.maxPartitionBytes": str(file_bytes + MIB),
+        }
+        return replace(made, conf=conf, worker="harness.trainer")
+
+
+def first(engine: str, total_bytes: int) -> Setting:
+    """The setting that is taken where none is looked for: the smallest heap, which always leaves enough besides."""
+    shares = STOCK_HEAPS if engine == "stock" else WARMSET_HEAPS
+    return with_heap(engine, total_bytes, shares[0])
+
+
+def with_heap(engine: str, total_bytes: int, share: float) -> Setting:
+    """That share of the total as heap, rounded to 16 MiB."""
+    heap = int(total_bytes * share) // (16 * MIB) * 16 * MIB
+    return Setting(engine, total_bytes, max(HEAP_BYTES_MIN, heap))
+
+
+def heaps(engine: str, total_bytes: int) -> list[Setting]:
+    """The heaps that are tried."""
+    shares = STOCK_HEAPS if engine == "stock" else WARMSET_HEAPS
+    return list(dict.fromkeys(with_heap(engine, total_bytes, share) for share in shares))
+
+
+def from_raw(raw: dict) -> Setting:
+    """A setting as `raw` wrote it."""
+    return Setting(**{name: raw[name] for name in ("engine", "total_bytes", "heap_bytes", "collector", "serialiser")})

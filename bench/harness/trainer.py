@@ -1,0 +1,130 @@
+"""The child that trains: a worker that also fits MLlib's models, scans RDDs of objects, and reads columns in place.
+
+The answer has the time, and of what is trained or scanned the Spark jobs that it consisted of and what the cache held
+meanwhile. `rows` is the result to the last bit, so that engines can be compared by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.ml.classification import LinearSVC, LogisticRegression, RandomForestClassifier
+from pyspark.ml.clustering import KMeans
+from pyspark.ml.regression import LinearRegression
+
+from harness import jobs
+from harness.worker import Worker, serve
+
+TRAINERS = {
+    each.__name__: each for each in (KMeans, LinearRegression, LinearSVC, LogisticRegression, RandomForestClassifier)
+}
+SAMPLE_INTERVAL_S = 0.5
+
+
+class Trainer(Worker):
+    """A worker whose requests run for minutes, and are watched."""
+
+    def on_fit(self, trainer: str, path: str, parameters: dict) -> dict:
+        """Fits a model to the Parquet files as a program would; answers with the model's numbers."""
+        estimator = TRAINERS[trainer](**parameters)
+        frame = self.spark.read.parquet(path)
+        return self.watched(lambda: model_rows(estimator.fit(frame)))
+
+    def on_objects(self, readings: int, width: int, partitions: int, scans: int) -> dict:
+        """Caches an RDD of small objects and scans it again and again; answers with the scans' sums."""
+        return self.watched(lambda: self.scan_objects(readings, width, partitions, scans))
+
+    def on_phases(self, table: str, cycles: int, rows: int, scans: int) -> dict:
+        """In turn a shuffle whose groups live on the heap, and scans of a cached table."""
+        return self.watched(lambda: [row for _ in range(cycles) for row in self.phases(table, rows, scans)])
+
+    def phases(self, table: str, rows: int, scans: int) -> list:
+        shuffle = (
+            f"select count(*), sum(size(ids)) from (select id % {max(1, rows // 100)} as k, collect_list(id) as ids "
+            f"from range({rows}) group by k)"
+        )
+        columns = ", ".join(f"max({name})" for name in self.spark.table(table).columns)
+        queries = [shuffle, *[f"select {columns}, count(*) as run_{number} from {table}" for number in range(scans)]]
+        return [list(row) for query in queries for row in self.spark.sql(query).collect()]
+
+    def on_columns(self, name: str, at_random: bool) -> dict:
+        """Reads the first column of a cached table where it lies; answers with the sum of its bits."""
+        before = self.reading()
+        total = self.jvm.io.warmset.bench.Columns.sum(self.spark.table(name)._jdf, at_random)
+        return {**self.since(before), "rows": [[total]]}
+
+    def scan_objects(self, readings: int, width: int, partitions: int, scans: int) -> list:
+        objects = self.jvm.io.warmset.bench.Objects
+        cached = objects.cached(self.spark.sparkContext._jsc.sc(), readings, width, partitions)
+        try:
+            sums = {tuple(float(value).hex() for value in objects.scan(cached)) for _ in range(scans)}
+        finally:
+            cached.unpersist(True)
+        return sorted(map(list, sums))
+
+    def watched(self, work: Callable[[], list]) -> dict:
+        """Does the work as one group of jobs."""
+        self.asked += 1
+        group = f"training-{self.asked}"
+        self.spark.sparkContext.setJobGroup(group, group)
+        before = self.reading()
+        with self.sampling() as samples:
+            rows = work()
+        measured = self.since(before)
+        return {**measured, "jobs": jobs.of_group(self.spark.sparkContext, group), "samples": samples, "rows": rows}
+
+    @contextmanager
+    def sampling(self) -> Iterator[list[dict]]:
+        """Takes samples in a thread of its own for as long as the context is open."""
+        samples: list[dict] = []
+        done = threading.Event()
+
+        def take() -> None:
+            while not done.wait(SAMPLE_INTERVAL_S):
+                samples.append(self.sample())
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            yield samples
+        finally:
+            done.set()
+            thread.join()
+
+    def sample(self) -> dict:
+        """What the cache holds now, and what Warmset has read and waited for since it began."""
+        at_s = time.time()
+        storage = self.storage()
+        store = storage.pop("warmset")
+        if store is not None:
+            storage |= {
+                "read_bytes": store["read_bytes_total"],
+                "wait_s": store["wait_ns_total"] / 1e9,
+                "live_bytes": store["live_bytes"],
+                "resident_bytes": store["resident_bytes"],
+            }
+        return {"at_s": at_s, **storage}
+
+
+def model_rows(model) -> list:  # noqa: ANN001
+    """What was learned, with every bit of it."""
+    if hasattr(model, "clusterCenters"):
+        return [bits(centre) for centre in model.clusterCenters()]
+    if hasattr(model, "coefficients"):
+        return [bits(model.coefficients.toArray()), bits([model.intercept])]
+    # Its first line names the object.
+    trees = model.toDebugString.partition("\n")[2]
+    return [[hashlib.sha256(trees.encode()).hexdigest()]]
+
+
+def bits(values) -> list[str]:  # noqa: ANN001
+    """Doubles without rounding."""
+    return [float(value).hex() for value in values]
+
+
+if __name__ == "__main__":
+    serve(Trainer())

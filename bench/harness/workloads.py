@@ -1,0 +1,135 @@
+"""What is trained: four iterative trainers of MLlib, a random forest, and an RDD of small objects.
+
+Every fit does a fixed number of iterations (its tolerance is 0), and each iteration is one Spark job over what the
+trainer has cached itself. A `Workload` can be played by `harness.contest`, like a query.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+TIMEOUT_S = 2400
+# 50 doubles.
+ROW_BYTES = 400
+# What stock Spark takes on the heap for an object of `OBJECT_WIDTH` doubles, with its name.
+OBJECT_BYTES, OBJECT_WIDTH = 200, 10
+SEED = 7
+CLUSTERS = 20
+TREES = 10
+# The first job fills the cache, the next one may still be compiled.
+PASSES_SKIPPED = 2
+# A trainer's first passes over a small part of the data compile what the measured ones run.
+WARMUP_ITERATIONS = 4
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload: how to ask for it, and which of its jobs are passes over the cache."""
+
+    name: str
+    title: str
+    passes: str
+    message: dict
+    timeout_s: float = TIMEOUT_S
+
+    def request(self, _run: int) -> dict:
+        """What the engine is asked; every run is the same."""
+        return self.message
+
+
+@dataclass(frozen=True)
+class Size:
+    """The data that a workload runs on, and for how many iterations."""
+
+    path: Path
+    rows: int
+    partitions: int
+    iterations: int
+
+    def small(self) -> Size:
+        """One file of it, for a few iterations."""
+        first = min(self.path.glob("*.parquet"))
+        return Size(first, self.rows // self.partitions, 2, WARMUP_ITERATIONS)
+
+    def shorter(self, iterations: int) -> Size:
+        """The same data, for fewer iterations."""
+        return replace(self, iterations=iterations)
+
+
+def levels(partitions: int) -> int:
+    """How deep MLlib's tree of partial sums must be for its last level to have at most two of them.
+
+    Spark adds the last level's sums in the order in which they arrive. Two come to the same whatever the order; with
+    more, the last bits would differ from run to run. The loop is the one of `RDD.treeAggregate`.
+    """
+    for depth in range(2, 9):
+        left, scale = partitions, max(math.ceil(partitions ** (1 / depth)), 2)
+        while left > scale + math.ceil(left / scale):
+            left //= scale
+        if left <= 2:
+            return depth
+    raise ValueError(f"{partitions} partitions: at no depth would the sums be added in a fixed order")
+
+
+def fit(trainer: str, parameters: Callable[[Size], dict]) -> Callable[[Size], dict]:
+    """A request that fits."""
+    return lambda size: {"op": "fit", "trainer": trainer, "path": str(size.path), "parameters": parameters(size)}
+
+
+def descent(**more: object) -> Callable[[Size], dict]:
+    """Parameters of the trainers that descend a gradient."""
+    return lambda size: {
+        "maxIter": size.iterations,
+        "tol": 0.0,
+        "aggregationDepth": levels(size.partitions),
+        **more,
+    }
+
+
+def objects(size: Size) -> dict:
+    """Objects that take as much of the heap as the rows' numbers."""
+    return {
+        "op": "objects",
+        "readings": size.rows * ROW_BYTES // OBJECT_BYTES,
+        "width": OBJECT_WIDTH,
+        "partitions": size.partitions,
+        "scans": size.iterations,
+    }
+
+
+def clusters(size: Size) -> dict:
+    """Parameters of KMeans: random first centres, and blocks as the other trainers have them."""
+    return {
+        "k": CLUSTERS, "maxIter": size.iterations, "tol": 0.0, "seed": SEED, "initMode": "random", "solver": "block",
+    }  # fmt: skip
+
+
+def trees(size: Size) -> dict:
+    """Parameters of the forest: each pass over the points makes the trees one level deeper."""
+    return {"numTrees": TREES, "maxDepth": min(size.iterations, 8), "seed": SEED}
+
+
+KINDS: dict[str, tuple[str, str, Callable[[Size], dict]]] = {
+    "lr": (
+        "linear regression",
+        "RDDLossFunction",
+        fit("LinearRegression", descent(solver="l-bfgs", labelCol="target")),
+    ),
+    "lgr": ("logistic regression", "RDDLossFunction", fit("LogisticRegression", descent())),
+    "svm": ("linear SVM", "RDDLossFunction", fit("LinearSVC", descent(regParam=1e-4))),
+    "kmeans": ("KMeans", r"collectAsMap at KMeans", fit("KMeans", clusters)),
+    "objects": ("small objects", r"Objects\.scala", objects),
+    "forest": ("random forest", r"collectAsMap at RandomForest", fit("RandomForestClassifier", trees)),
+}
+NAMES = tuple(KINDS)
+# The trainers that descend or move centres; the limit and the regimes are theirs.
+TRAINERS = ("lr", "lgr", "svm", "kmeans")
+
+
+def workload(name: str, size: Size) -> Workload:
+    """The workload of that name on that data."""
+    title, passes, message = KINDS[name]
+    return Workload(name, title, passes, message(size))

@@ -1,0 +1,225 @@
+"""`make bench B=spark-hugepages`: cached data on huge pages from birth, against none, all, and later ones.
+
+A column of doubles is cached and read again and again, in order and at random, at three sizes. It ends with
+`result: {json}`; a figure whose variant could not be run is null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+import promotion
+import variants
+from harness import contest, groups
+from harness.contest import CACHE_TIMEOUT_S, Player
+from harness.ending import end_in_order
+from harness.machine import ROOT, Run, describe
+from harness.progress import Progress
+from harness.statistics import geomean, rounded
+
+MIB = 1 << 20
+SMALL_BYTES = 32 * MIB
+WARMUPS = 5
+# What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
+OVERHEAD_BYTES = 576 * MIB
+README = """# spark-hugepages
+
+`make bench B=spark-hugepages{quick}`, on the machine described in `raw.json`, which has all figures. A column of random
+doubles ({sizes} MiB) is cached, and read where it lies {rounds} times in order and {rounds} times at random, in
+interleaved rounds whose order rotates, by four engines that are alive at once: Warmset, with the same heap and pool.
+
+{variants}
+
+`late` is filled while the kernel gives no huge pages (`transparent_hugepage/enabled` is `never` meanwhile); from its
+first read on, another process collapses its pool (MADV_COLLAPSE). A ratio is the mean time of all reads over that of
+`birth`, promotion included; figures are geometric means over sizes and orders. At random, the next place depends on
+the value that was read before.
+"""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read the column; played like a query."""
+
+    name: str
+    at_random: bool
+    timeout_s: float = 600
+
+    def request(self, _run: int) -> dict:
+        """What the engine is asked."""
+        return {"op": "columns", "name": "numbers", "at_random": self.at_random}
+
+
+READINGS = (Reading("in order", False), Reading("at random", True))
+
+
+def parse() -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(prog="make bench B=spark-hugepages", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small version, for tests")
+    parser.add_argument("--sizes", help="MiB of data, comma-separated (512,1024,2048; 64 with --quick)")
+    parser.add_argument("--rounds", type=int, help="how often each way of reading is timed (10; 2 with --quick)")
+    options = parser.parse_args()
+    options.sizes = [int(size) for size in (options.sizes or ("64" if options.quick else "512,1024,2048")).split(",")]
+    options.rounds = options.rounds or (2 if options.quick else 10)
+    options.cpus = min(2, len(os.sched_getaffinity(0)))
+    return options
+
+
+def main() -> int:
+    """Runs all sizes; exit code 1 if an engine failed or sums differ."""
+    end_in_order()
+    options = parse()
+    run = Run.create("spark-hugepages", options.quick)
+    progress = Progress(total=8 * len(options.sizes) * (options.rounds + 1))
+    for trouble in (groups.why_none() if groups.find_place() is None else None, promotion.why_not()):
+        if trouble:
+            progress.note(trouble)
+    names = [name for name in variants.TITLES if name != "late" or not promotion.why_not()]
+    raw: dict = {"machine": describe(), "options": vars(options), "sizes": {}}
+    run.write("README.md", readme(options))
+    with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
+        for size in options.sizes:
+            raw["sizes"][str(size)] = play(names, size * MIB, options, run.logs(), Path(directory), progress)
+            raw["result"] = figures(raw["sizes"])
+            run.write("raw.json", raw)
+    progress.finish()
+    print(table(raw["sizes"]))
+    print(f"raw figures: {run.shown('raw.json')}")
+    print(f"result: {json.dumps(raw['result'])}")
+    return 0 if all(size["sound"] for size in raw["sizes"].values()) else 1
+
+
+def play(
+    names: list[str], data_bytes: int, options: argparse.Namespace, logs: Path, scratch: Path, progress: Progress
+) -> dict:
+    """One size: all variants alive at once."""
+    with ExitStack() as stack:
+        players = {}
+        for name in names:
+            progress.step(f"{data_bytes >> 20} MiB: caching: {variants.TITLES[name]}")
+            place = scratch / str(data_bytes >> 20)
+            spec = variants.spec(name, data_bytes, options.cpus, place / name)
+            limit_bytes = int(variants.HEAP_BYTES + data_bytes / variants.FILL) + OVERHEAD_BYTES
+            players[name] = contest.open_player(stack, spec, limit_bytes, logs, place)
+            warm_up(players[name], options.cpus)
+            with promotion.base_pages_only() if name == "late" else nullcontext():
+                fill(players[name], data_bytes, options.cpus)
+        promoting = Promoting(players.get("late"))
+        for name, player in players.items():
+            if name == "late":
+                promoting.start()
+            first(player, promoting, progress)
+        contest.play(list(players.values()), READINGS, options.rounds - 1, 0, progress)
+        pages = {name: player.ask("count huge pages", 60, op="pages") for name, player in players.items()}
+        storage = {name: player.ask("storage", 60, op="storage") for name, player in players.items()}
+    sound = contest.answers_equal(list(players.values()), READINGS) and not any(p.died for p in players.values())
+    return {
+        "seconds": {
+            name: {way.name: mean_s(player, way) for way in READINGS} for name, player in players.items()
+        },
+        "promotion": {"seconds": promoting.seconds, "bytes": promoting.collapsed_bytes},
+        "pages": pages,
+        "storage": storage,
+        "sound": sound,
+        "engines": {name: player.raw() for name, player in players.items()},
+    }  # fmt: skip
+
+
+def warm_up(player: Player, cpus: int) -> None:
+    """Reads a small column, so that no variant's first read compiles its code."""
+    fill(player, SMALL_BYTES, cpus)
+    for _ in range(WARMUPS):
+        for reading in READINGS:
+            player.ask("read a small column", reading.timeout_s, **reading.request(0))
+    player.ask("forget a small column", 60, op="uncache", name="numbers")
+
+
+def first(player: Player, promoting: Promoting, progress: Progress) -> None:
+    """Each variant's first round is alone; `late` goes on until its pages are promoted."""
+    contest.play([player], READINGS, 1, 0, progress)
+    while promoting.is_alive() and player.alive:
+        contest.play([player], READINGS, 1, 0, progress)
+
+
+class Promoting(threading.Thread):
+    """Collapses the pool of `late` while it is read."""
+
+    def __init__(self, player: Player | None) -> None:
+        super().__init__()
+        self.pid = player and (player.ask("count huge pages", 60, op="pages") or {}).get("pid")
+        self.seconds: float | None = None
+        self.collapsed_bytes = 0
+
+    def run(self) -> None:
+        """In steps, until all is done."""
+        if self.pid:
+            started = time.perf_counter()
+            self.collapsed_bytes = promotion.collapse(self.pid)
+            self.seconds = time.perf_counter() - started
+
+
+def fill(player: Player, data_bytes: int, cpus: int) -> None:
+    """Caches the column."""
+    query = f"select rand(7) as d0 from range(0, {data_bytes // 8}, 1, {cpus * 2})"
+    player.materialise = player.ask(
+        "cache", CACHE_TIMEOUT_S, op="cache", name="numbers", query=query, level="MEMORY_AND_DISK_DESER"
+    )
+
+
+def mean_s(player: Player, reading: Reading) -> float | None:
+    """The mean of all reads, the first ones too: what comes late has its price there."""
+    seconds = [timing["seconds"] for timing in player.timings.get(reading.name, [])]
+    return mean(seconds) if seconds else None
+
+
+def figures(sizes: dict[str, dict]) -> dict:
+    """The result line."""
+    found: dict[str, float | None] = {}
+    for other in ("off", "entire", "late"):
+        ratios = [
+            size["seconds"][other][way.name] / size["seconds"]["birth"][way.name]
+            for size in sizes.values()
+            for way in READINGS
+            if size["seconds"].get(other, {}).get(way.name) and size["seconds"]["birth"].get(way.name)
+        ]
+        found[f"birth_vs_{other}"] = rounded(geomean(ratios))
+    stores = [(size["storage"]["birth"] or {}).get("warmset") for size in sizes.values()]
+    found["huge_fraction"] = rounded(
+        min((store["huge_bytes"] / store["pool_bytes"] for store in stores if store), default=float("nan"))
+    )
+    heaps = [(size["pages"]["birth"] or {}).get("heap_huge_bytes") for size in sizes.values()]
+    found["heap_huge_bytes"] = max((heap for heap in heaps if heap is not None), default=None)
+    return found
+
+
+def table(sizes: dict[str, dict]) -> str:
+    """Mean seconds of a read, a variant per line."""
+    lines = [f"{'MiB':>6}  {'huge pages':28}" + "".join(f"{way.name:>12}" for way in READINGS) + f"{'huge MiB':>12}"]
+    for size, found in sizes.items():
+        for name, seconds in found["seconds"].items():
+            cells = "".join(f"{seconds[way.name]:12.3f}" if seconds[way.name] else f"{'-':>12}" for way in READINGS)
+            store = (found["storage"][name] or {}).get("warmset") or {}
+            lines.append(f"{size:>6}  {variants.TITLES[name]:28}{cells}{store.get('huge_bytes', 0) >> 20:12}")
+    return "\n".join(lines)
+
+
+def readme(options: argparse.Namespace) -> str:
+    """How the figures came about."""
+    titles = "\n".join(f"- `{name}`: {title}" for name, title in variants.TITLES.items())
+    sizes = ", ".join(map(str, options.sizes))
+    return README.format(quick=" QUICK=1" if options.quick else "", sizes=sizes, rounds=options.rounds, variants=titles)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

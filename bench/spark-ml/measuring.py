@@ -1,0 +1,128 @@
+"""The parts of the benchmark one after the other, and the figures that they add up to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import least
+import limit
+import regimes
+from harness import learnable, settings
+from harness.machine import disk_speed
+from harness.settings import Setting
+from harness.statistics import rounded
+from harness.training import Engines, Place
+from harness.workloads import TRAINERS, Size
+from options import FURTHER, MAIN, Options
+from regimes import Duel
+from tuning import Search
+
+ENGINES = ("stock", "warmset")
+# The job whose least memory is looked for.
+LEAST_OF = "lgr"
+
+
+class Measuring:
+    """What has been measured so far. `raw` is brought up to date before each step of `parts`."""
+
+    def __init__(self, options: Options, place: Place) -> None:
+        self.options = options
+        self.place = place
+        self.duels: dict[str, dict[str, Duel]] = {}
+        self.chosen: dict[str, dict[str, Setting]] = {}
+        self.raw: dict = {"settings": {}, "tuning": {}, "regimes": {}, "memory": {}}
+        self.sound = True
+
+    def parts(self) -> Iterator[None]:
+        """Runs the parts; yields whenever there is something new to keep."""
+        options = self.options
+        if options.settings_from:
+            found = json.loads(options.settings_from.read_text())["settings"]
+            self.chosen = {
+                name: {engine: settings.from_raw(raw) for engine, raw in chosen.items()}
+                for name, chosen in found.items()
+            }
+        if "main" in options.parts:
+            yield from self.regime("main", self.size(options.rows), options.total_bytes, options.rounds)
+        if "fits" in options.parts:
+            yield from self.regime("fits", self.size(options.rows), options.fits_bytes, options.rounds)
+        if {"main", "fits"} <= self.duels.keys():
+            speed = self.raw["disk_speed"] = disk_speed(self.place.scratch)
+            self.raw["limit"] = limit.distances(self.duels["main"], self.duels["fits"], speed["read_bytes_per_s"])
+            yield
+        if "memory" in options.parts:
+            size = self.size(options.rows).shorter(options.tuning_iterations)
+            for engine in ENGINES:
+                most = self.setting(LEAST_OF, engine, size, options.total_bytes)
+                self.raw["memory"][engine] = least.find(engine, LEAST_OF, size, most, self.place)
+                yield
+        if "regimes" in options.parts:
+            for factor in FURTHER:
+                # More data, not less memory: a JVM needs the same besides, however large the data is.
+                data_bytes = max(options.data_bytes, factor * options.total_bytes)
+                rows = options.rows * max(1, round(data_bytes / options.data_bytes))
+                total_bytes = int(options.total_bytes * MAIN / factor * rows / options.rows)
+                yield from self.regime(f"{factor:g}x", self.size(rows), total_bytes, 1, TRAINERS)
+
+    def size(self, rows: int) -> Size:
+        """The data of so many rows, generated if it is not there; files stay as large."""
+        files = self.options.files * max(1, rows // self.options.rows)
+        self.place.progress.step(f"generating {rows} rows of numbers (kept in data/)")
+        return Size(learnable.table(rows, files), rows, files, self.options.iterations)
+
+    def regime(
+        self, name: str, size: Size, total_bytes: int, rounds: int, among: tuple[str, ...] | None = None
+    ) -> Iterator[None]:
+        """One regime, workload by workload."""
+        duels = self.duels.setdefault(name, {})
+        raw = self.raw["regimes"].setdefault(
+            name, {"total_bytes": total_bytes, "rows": size.rows, "partitions": size.partitions, "workloads": {}}
+        )
+        with Engines(self.place, keep=self.options.quick) as engines:
+            for each in self.options.workloads:
+                if among is not None and each not in among:
+                    continue
+                chosen = [self.setting(each, engine, size, self.options.total_bytes) for engine in ENGINES]
+                fitted = [
+                    setting.for_fits(total_bytes) if name == "fits" else setting.within(total_bytes)
+                    for setting in chosen
+                ]
+                duels[each] = regimes.play(each, size, fitted, rounds, engines, name)
+                raw["workloads"][each] = duels[each].raw()
+                self.sound &= duels[each].sound
+                if not duels[each].equal:
+                    self.place.progress.note(f"{name}: {each}: THE ENGINES' RESULTS DIFFER")
+                yield
+
+    def setting(self, name: str, engine: str, size: Size, total_bytes: int) -> Setting:
+        """The engine's best setting for that workload; looked for the first time that it is wanted in `main`."""
+        chosen = self.chosen.setdefault(name, {})
+        if engine not in chosen:
+            if "main" in self.options.parts and not self.options.quick:
+                search = Search(name, size.shorter(self.options.tuning_iterations), self.place)
+                chosen[engine] = search.best(engine, total_bytes)
+                self.raw["tuning"].setdefault(name, {})[engine] = search.raw()
+            else:
+                chosen[engine] = settings.first(engine, total_bytes)
+        self.raw["settings"].setdefault(name, {})[engine] = chosen[engine].raw()
+        return chosen[engine]
+
+    def figures(self) -> dict:
+        """The result line."""
+        main, fits = self.duels.get("main", {}), self.duels.get("fits", {})
+        names = ("lr", "lgr", "svm", "kmeans", "objects", "forest")
+        found: dict[str, float | None] = {name: rounded(main[name].ratio()) if name in main else None for name in names}
+        found["objects_gc_ratio"] = collection_ratio(main["objects"]) if "objects" in main else None
+        found["limit_ratio"] = rounded(limit.mean_ratio(self.raw["limit"])) if self.raw.get("limit") else None
+        stock, ours = (self.raw["memory"].get(engine, {}).get("bytes") for engine in ENGINES)
+        found["min_memory_ratio"] = rounded(ours / stock) if stock and ours else None
+        ratios = [duel.ratio() for duel in fits.values()]
+        found["fits_worst"] = rounded(min(ratios, default=float("nan")))
+        return found
+
+
+def collection_ratio(duel: Duel) -> float | None:
+    """Warmset's collection per pass over stock's."""
+    stock, ours = (duel.summary(engine) for engine in ENGINES)
+    return rounded(ours["task_collection_s"] / stock["task_collection_s"]) if stock and ours else None

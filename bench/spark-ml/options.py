@@ -1,0 +1,88 @@
+"""The options of the benchmark, and the sizes of its full and its quick form."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.workloads import NAMES, ROW_BYTES
+
+MIB = 1 << 20
+PARTS = ("main", "fits", "memory", "regimes")
+# Data over memory in `main`, and in the two further regimes.
+MAIN, FURTHER = 2.0, (1.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is run, and how large. A total is the limit of an engine's memory group: heap, pool, all else."""
+
+    quick: bool
+    parts: tuple[str, ...]
+    workloads: tuple[str, ...]
+    rows: int
+    files: int
+    total_bytes: int
+    fits_bytes: int
+    rounds: int
+    iterations: int
+    tuning_iterations: int
+    settings_from: Path | None
+    cpus: int
+
+    @property
+    def data_bytes(self) -> int:
+        """What the trainers cache of the rows."""
+        return self.rows * ROW_BYTES
+
+    @property
+    def suffix(self) -> str:
+        """What tells the files of this run from others of the same day: parts and workloads that are not all."""
+        parts = [part for part in PARTS if part in self.parts]
+        names = [name for name in NAMES if name in self.workloads]
+        chosen = [*(parts if len(parts) < len(PARTS) else []), *(names if len(names) < len(NAMES) else [])]
+        return "".join(f"-{name}" for name in chosen)
+
+
+def parse() -> Options:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(prog="make bench B=spark-ml", description="MLlib's trainers, stock and Warmset")
+    parser.add_argument("--quick", action="store_true", help="a small version, for tests")
+    parser.add_argument("--parts", help=f"which of {','.join(PARTS)} to run (all; main with --quick)")
+    parser.add_argument("--workloads", default=",".join(NAMES), help="which workloads to run (%(default)s)")
+    parser.add_argument("--rows", type=int, help="rows of 50 doubles")
+    parser.add_argument("--total", type=int, metavar="MIB", help="memory of an engine in `main`")
+    parser.add_argument("--fits", type=int, metavar="MIB", help="memory of an engine in `fits`")
+    parser.add_argument("--rounds", type=int, help="whole fits of each engine that are timed")
+    parser.add_argument("--iterations", type=int, help="iterations of a fit")
+    parser.add_argument(
+        "--settings-from", type=Path, metavar="RAW", help="take the engines' settings from an earlier run's raw.json"
+    )
+    given = parser.parse_args()
+    quick = given.quick
+    parts = chosen(parser, "--parts", given.parts or ("main" if quick else ",".join(PARTS)), PARTS)
+    return Options(
+        quick=quick,
+        parts=parts,
+        workloads=chosen(parser, "--workloads", given.workloads, NAMES),
+        rows=given.rows or (500_000 if quick else 8_000_000),
+        files=8 if quick else 40,
+        total_bytes=(given.total or (1152 if quick else 1638)) * MIB,
+        fits_bytes=(given.fits or (2048 if quick else 8192)) * MIB,
+        rounds=given.rounds or (1 if quick else 3),
+        iterations=given.iterations or (5 if quick else 20),
+        tuning_iterations=4,
+        settings_from=given.settings_from,
+        cpus=min(2, len(os.sched_getaffinity(0))),
+    )
+
+
+def chosen(parser: argparse.ArgumentParser, flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The names in a comma-separated list, in their own order."""
+    names = [name for name in text.split(",") if name]
+    for name in names:
+        if name not in known:
+            parser.error(f"{flag}: {name} is none of {', '.join(known)}")
+    return tuple(name for name in known if name in names)

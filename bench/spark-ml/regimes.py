@@ -1,0 +1,98 @@
+"""One regime: each workload is played by stock Spark and by Warmset in interleaved rounds, within the same total.
+
+Invariant: a round is one whole fit of each engine, and the order rotates. Where the machine cannot hold both engines at
+once they play one after the other, and the raw figures say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from harness import contest, passes
+from harness.contest import Player
+from harness.settings import Setting
+from harness.statistics import rounded
+from harness.training import Engines
+from harness.workloads import Size, Workload, workload
+
+
+@dataclass
+class Duel:
+    """What one workload's two engines measured."""
+
+    workload: Workload
+    settings: Sequence[Setting]
+    together: bool
+    players: list[Player] = field(default_factory=list)
+    results: list[list] = field(default_factory=list)
+
+    def player(self, engine: str) -> Player:
+        """The engine of that name."""
+        return next(player for player in self.players if player.spec.name == engine)
+
+    def summary(self, engine: str) -> dict | None:
+        """What a pass cost that engine."""
+        return passes.summary(self.player(engine), self.workload)
+
+    def ratio(self, what: str = "seconds") -> float:
+        """Stock over Warmset; NaN if either has none, or Warmset's is nothing."""
+        stock, ours = (self.summary(engine) for engine in ("stock", "warmset"))
+        return stock[what] / ours[what] if stock and ours and ours[what] else float("nan")
+
+    @property
+    def equal(self) -> bool:
+        """Whether every fit of either engine came to the same bits."""
+        return all(result == self.results[0] for result in self.results)
+
+    @property
+    def sound(self) -> bool:
+        """Whether Warmset finished, and nothing differs."""
+        return self.equal and self.player("warmset").died is None
+
+    def raw(self) -> dict:
+        """Everything, for the raw results."""
+        engines = {player.spec.name: self.of_player(player) for player in self.players}
+        return {
+            "title": self.workload.title,
+            "message": self.workload.message,
+            "settings": {setting.engine: setting.raw() for setting in self.settings},
+            "alive_together": self.together,
+            "ratio": rounded(self.ratio()),
+            "fit_ratio": rounded(self.ratio("fit_s")),
+            "results_equal": self.equal,
+            "passes": {name: self.summary(name) for name in engines},
+            "engines": engines,
+        }
+
+    def of_player(self, player: Player) -> dict:
+        """What one engine measured in this workload; it may have played others before."""
+        raw = player.raw()
+        return {**raw, "timings": player.timings.get(self.workload.name, [])}
+
+
+def play(name: str, size: Size, settings: Sequence[Setting], rounds: int, engines: Engines, regime: str) -> Duel:
+    """Plays one workload."""
+    progress = engines.place.progress
+    duel = Duel(workload(name, size), settings, contest.fit_together([each.total_bytes for each in settings]))
+    for group in [list(settings)] if duel.together else [[setting] for setting in settings]:
+        players = [engines.open(setting, name, size, regime) for setting in group]
+        duel.players += players
+        progress.total += rounds * len(players)
+        contest.play(players, [duel.workload], rounds, 0, progress, collect(duel, players))
+        if not duel.together:
+            engines.close()
+    engines.end()
+    return duel
+
+
+def collect(duel: Duel, players: list[Player]) -> Callable[[int], None]:
+    """Keeps each round's results for comparison."""
+
+    def after_round(_: int) -> None:
+        for player in players:
+            answer = player.answers.pop(duel.workload.name, None)
+            if answer is not None:
+                duel.results.append(answer)
+
+    return after_round

@@ -1,0 +1,105 @@
+"""The benchmark's tables on stdout, and the README beside its raw figures."""
+
+from __future__ import annotations
+
+from options import Options
+
+COLUMNS = {
+    "pass": "seconds", "compute": "compute_s", "collect": "collection_s", "reading": "reading_s", "CPU": "task_cpu_s",
+    "waits": "wait_s", "fit": "fit_s",
+}  # fmt: skip
+
+
+def tables(raw: dict) -> str:
+    """One table per regime, the limit, and the least memory."""
+    parts = [regime(name, found) for name, found in raw["regimes"].items()]
+    if raw.get("limit"):
+        parts.append(limits(raw["limit"], raw["disk_speed"]["read_bytes_per_s"]))
+    if raw["memory"]:
+        parts.append(memory(raw["memory"]))
+    return "\n\n".join(parts)
+
+
+def regime(name: str, raw: dict) -> str:
+    """Medians in seconds, an engine per line."""
+    head = f"{name}: {raw['rows']} rows, {raw['total_bytes'] >> 20} MiB of memory for each engine; seconds per pass"
+    lines = [head, f"{'':22}" + "".join(f"{column:>9}" for column in COLUMNS)]
+    for found in raw["workloads"].values():
+        for engine, died in ((engine, run["died"]) for engine, run in found["engines"].items()):
+            passed = found["passes"][engine] or {}
+            cells = "".join(f"{shown(passed.get(what)):>9}" for what in COLUMNS.values())
+            end = (
+                f"  {died['reason']} at {died['step']}: {died['detail']}"
+                if died
+                else setting(found["settings"][engine])
+            )
+            lines.append(f"{found['title'] if engine == 'stock' else '':21} {engine:7}"[:29].ljust(22) + cells + end)
+        equal = "results equal to the last bit" if found["results_equal"] else "RESULTS DIFFER"
+        lines.append(
+            f"{'':4}stock / Warmset: {shown(found['ratio'])} per pass, {shown(found['fit_ratio'])} per fit; {equal}"
+        )
+    return "\n".join(lines)
+
+
+def setting(raw: dict) -> str:
+    """How the engine was set."""
+    pool = f" + {raw['pool_bytes'] >> 20}m" if raw["pool_bytes"] else ""
+    return f"  {raw['heap_bytes'] >> 20}m{pool} {raw['collector']} {raw['serialiser']}"
+
+
+def limits(found: dict, read_bytes_per_s: float) -> str:
+    """The distance to the limit, workload by workload."""
+    lines = [f"distance to the limit, at {read_bytes_per_s / 1e9:.2f} GB/s from the disk"]
+    for name, each in found.items():
+        lines.append(
+            f"{name:10} {each['seconds']:6.2f} s; all resident {each['all_resident_s']:.2f} s, "
+            f"{each['missing_bytes'] / 1e9:.2f} GB missing, {(each['read_bytes'] or 0) / 1e9:.2f} GB read: "
+            f"{each['ratio']:.2f}"
+        )
+    return "\n".join(lines)
+
+
+def memory(raw: dict) -> str:
+    """The least memory of each engine."""
+    lines = ["least memory with which logistic regression finishes"]
+    for engine, found in raw.items():
+        least = "none that was tried" if found["bytes"] is None else f"{found['bytes'] >> 20} MiB"
+        lines.append(f"{engine:10} {least}")
+    return "\n".join(lines)
+
+
+def shown(value: float | None) -> str:
+    """A figure, or a dash where there is none."""
+    return "-" if value is None or value != value else f"{value:.2f}"
+
+
+def readme(options: Options, raw_file: str, chart_file: str) -> str:
+    """How the figures in `raw_file` came about."""
+    quick = " QUICK=1" if options.quick else ""
+    arguments = f"--parts {','.join(options.parts)} --workloads {','.join(options.workloads)}"
+    return f"""# spark-ml
+
+`make bench B=spark-ml{quick} ARGS="{arguments}"`, on the machine described in `{raw_file}`, which has all options,
+settings and figures; `{chart_file}` shows the passes.
+
+Each engine is Spark 4.2 in local mode on {options.cpus} cores in a process of its own, in a memory group that holds
+all it has: heap, pool, what a JVM needs besides, the Python driver, and the page cache of the blocks that it wrote to
+disk. The total is the same for both. {options.rows} rows of 50 doubles are read from Parquet by ordinary `fit` calls in
+PySpark, {options.iterations} iterations each; the trainers cache what they make of the rows themselves. `objects` is an
+RDD of a case class that takes as much of the heap, scanned {options.iterations} times; `forest` a random forest.
+
+A pass is one job over the cached data; the first two of each fit do not count. Both engines train on one file of the
+data first, which does not count either; then come {options.rounds} whole fits of each, in interleaved rounds whose
+order rotates. Figures are medians over all passes, a ratio is stock over Warmset. Before, fits of
+{options.tuning_iterations} iterations find each engine's best heap, collector (G1, Parallel) and serialiser (Java,
+Kryo; stock only) for each workload{"; not in the quick form" if options.quick else ""}. Results are compared to the
+last bit, over all fits of both engines.
+
+- `main`: {options.total_bytes >> 20} MiB, about half of the data. `fits`: {options.fits_bytes >> 20} MiB.
+- `1x`, `4x`: the data is about once and four times the memory; one fit each.
+- A pass's time is split by its tasks' time: compute is CPU, which for stock Spark holds the decoding of blocks from
+  disk; collection is what Spark counts of it; reading is the rest, waiting for the disk. `waits` are those that
+  Warmset itself counts, summed over tasks.
+- `limit`: a pass in `main` over max(the faster engine's pass in `fits`, bytes that the pool has no room for / the
+  disk's O_DIRECT bandwidth as `warmset doctor` measures it in the same run).
+"""

@@ -1,0 +1,49 @@
+"""Five fixed splits of one budget, and the controller that moves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness import engines
+from harness.engines import Spec
+from harness.settings import HEAP_BYTES_MIN, JOBS_JAR, MIB
+
+# Of the budget, what is heap; the smallest is no less than what Spark starts with.
+SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)
+# With the controller the heap may become this large.
+HEAP_MOST = 0.85
+CONTROLLER = "controller"
+
+
+@dataclass(frozen=True)
+class Split:
+    """One engine: a share of the budget as heap, or whatever the controller makes of it."""
+
+    share: float | None
+
+    @property
+    def name(self) -> str:
+        """As the engine is called."""
+        return CONTROLLER if self.share is None else f"heap_{self.share * 100:.0f}"
+
+    def spec(self, budget_bytes: int, cpus: int, scratch: Path, file_bytes: int) -> Spec:
+        """The engine, with heap and pool within the budget."""
+        heap_bytes = max(HEAP_BYTES_MIN, int(budget_bytes * (self.share or HEAP_MOST)))
+        made = engines.warmset(budget_bytes, cpus, scratch, heap_bytes)
+        conf = {
+            **made.conf,
+            "spark.driver.extraJavaOptions": made.conf["spark.driver.extraJavaOptions"] + " -XX:+UseG1GC",
+            "spark.warmset.rdd.enabled": "true",
+            "spark.jars": f"{engines.JAR},{JOBS_JAR}",
+            "spark.driver.extraClassPath": f"{engines.JAR}:{JOBS_JAR}",
+            "spark.sql.files.maxPartitionBytes": str(file_bytes + MIB),
+        }
+        if self.share is None:
+            del conf["spark.warmset.memory"]
+            conf["spark.warmset.totalMemory"] = engines.mib(budget_bytes)
+        title = "the controller" if self.share is None else f"heap {self.share:.0%}"
+        return replace(made, name=self.name, title=title, conf=conf, worker="harness.trainer")
+
+
+ALL = (*[Split(share) for share in SHARES], Split(None))
