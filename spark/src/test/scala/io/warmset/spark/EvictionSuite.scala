@@ -84,10 +84,10 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
     () => { thread.join(Patience.totalNanos / 1000000); result.get.get }
   }
 
-  /** A scan that stops in the first batch of the first partition until `Signals` let it go on. */
-  private def slowScan(df: DataFrame): () => Row = {
+  /** A scan that stops at a row of the first partition until `Signals` let it go on. */
+  private def slowScan(df: DataFrame, row: Long): () => Row = {
     Signals.reset()
-    val slow = udf { (id: Long) => if (id == 1000) Signals.stopHere(); id }
+    val slow = udf { (id: Long) => if (id == row) Signals.stopHere(); id }
     inThread(answer(df.withColumn("id", slow(col("id")))))
   }
 
@@ -147,7 +147,7 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
     val (a, b) = (rows(1), rows(10))
     val (answerA, answerB) = (answer(a), answer(b))
     val rddA = cache(a)
-    val scan = slowScan(a)
+    val scan = slowScan(a, 1000)
     assert(Signals.reached.await(30, TimeUnit.SECONDS))
     watchingFlash {
       cache(b)
@@ -162,10 +162,11 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
     val (a, b) = (rows(1), rows(10))
     val (answerA, answerB) = (answer(a), answer(b))
     cache(a)
-    val scan = slowScan(a)
+    // By then Spark has the block's lock back.
+    val scan = slowScan(a, PartitionRows - 1000)
     assert(Signals.reached.await(30, TimeUnit.SECONDS))
-    a.unpersist(blocking = false)
     watchingFlash {
+      a.unpersist(blocking = true)
       cache(b)
       assert(answer(b) == answerB)
     }

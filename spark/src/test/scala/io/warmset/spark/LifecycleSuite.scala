@@ -48,7 +48,8 @@ class LifecycleSuite extends AnyFunSuite with WarmsetSession {
     val df = rows(40000).cache()
     df.count()
     Signals.reset()
-    val slow = udf { (id: Long) => if (id == 100) Signals.stopHere(); id }
+    // By then the scan has taken all of the block's batches in, and Spark has its lock back.
+    val slow = udf { (id: Long) => if (id == 15000) Signals.stopHere(); id }
     val answer = inThread(df.select(sum(slow(col("id"))), max("s")).head())
     assert(Signals.reached.await(30, TimeUnit.SECONDS))
     df.unpersist(blocking = true)
