@@ -1,4 +1,4 @@
-"""One budget for heap and pool: scans that outgrow the pool, a shuffle that wants heap, and the sum meanwhile."""
+"""One budget for heap and pool: scans that outgrow the pool, a heap that grows by itself, and the sum meanwhile."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def grows(spark: SparkSession, mebibytes: int, live_mebibytes: int) -> dict[str,
         time.sleep(3)
         after = stats(spark)
     again = frame.count()
-    held.clear()
+    del held
     frame.unpersist(blocking=True)
     return {"right": right == again, "samples": samples, "after": {key: after[key] for key in KEYS}}
 
