@@ -133,7 +133,8 @@ public final class ElementFallbacks {
       return id == ElementCoder.ID_FORY ? fory.read(blob) : spark.read(blob);
     } catch (Exception | StackOverflowError | LinkageError e) {
       String by = id == ElementCoder.ID_FORY ? "Fory" : "Spark's serializer";
-      throw new IllegalStateException(by + " cannot read an element that it wrote: " + e, e);
+      throw new IllegalStateException(
+          "an element is damaged, or " + by + " cannot read what it wrote: " + e, e);
     }
   }
 }
