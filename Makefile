@@ -52,6 +52,7 @@ bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
 
 .PHONY: bench-spark-ml bench-spark-hugepages bench-spark-split
 bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) .venv/.stamp
+	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-region-scan

@@ -123,6 +123,6 @@ class Measuring:
 
 
 def collection_ratio(duel: Duel) -> float | None:
-    """Warmset's collection per pass over stock's."""
-    stock, ours = (duel.summary(engine) for engine in ENGINES)
-    return rounded(ours["task_collection_s"] / stock["task_collection_s"]) if stock and ours else None
+    """Warmset's collection per pass over stock's; null if stock had none."""
+    stock, ours = ((duel.summary(engine) or {}).get("task_collection_s") for engine in ENGINES)
+    return rounded(ours / stock) if stock and ours is not None else None

@@ -67,6 +67,8 @@ class Duel:
 
     def of_player(self, player: Player) -> dict:
         """What one engine measured in this workload; it may have played others before."""
+        if player.peak_bytes is None:
+            player.note_peak()
         raw = player.raw()
         return {**raw, "timings": player.timings.get(self.workload.name, [])}
 

@@ -101,5 +101,5 @@ last bit, over all fits of both engines.
   disk; collection is what Spark counts of it; reading is the rest, waiting for the disk. `waits` are those that
   Warmset itself counts, summed over tasks.
 - `limit`: a pass in `main` over max(the faster engine's pass in `fits`, bytes that the pool has no room for / the
-  disk's O_DIRECT bandwidth as `warmset doctor` measures it in the same run).
+  disk's O_DIRECT bandwidth at its best queue depth, measured in the same run).
 """

@@ -1,0 +1,149 @@
+"""The parts of spark-ml, played by engines that are told what to answer: what is searched, kept, compared, drawn."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from harness import contest, learnable, training
+from harness.contest import Player
+from harness.engines import Spec
+from harness.machine import ROOT
+from harness.process import EngineDied
+from harness.progress import Progress
+from harness.training import Place
+
+MIB = 1 << 20
+JOBS = {
+    "KMeans": "collectAsMap at KMeans.scala:585",
+    "RandomForestClassifier": "collectAsMap at RandomForest.scala:693",
+    "objects": "collect at Objects.scala:24",
+}
+
+
+class Fake:
+    """An engine that takes a second per pass, more with a bad setting, and dies in too little memory."""
+
+    opened: ClassVar[list[str]] = []
+    differs = False
+
+    def __init__(self, spec: Spec, limit_bytes: int) -> None:
+        self.spec, self.limit_bytes = spec, limit_bytes
+        Fake.opened.append(spec.name)
+
+    def call(self, step: str, timeout_s: float, **request: object) -> dict:
+        if self.limit_bytes < 900 * MIB:
+            raise EngineDied("oom-killed", step)
+        second = 1.0 if self.spec.is_warmset else 3.0
+        if "ParallelGC" in self.spec.conf["spark.driver.extraJavaOptions"]:
+            second *= 0.5
+        name = JOBS.get(str(request.get("trainer", request["op"])), "treeAggregate at RDDLossFunction.scala:61")
+        jobs = [
+            {"name": name, "began_s": 10.0 * at, "ended_s": 10.0 * at + second, "task_run_s": 2 * second,
+             "task_cpu_s": second, "task_collection_s": second / 2}
+            for at in range(6)
+        ]  # fmt: skip
+        sample = {"memory_bytes": 1, "disk_bytes": 2}
+        if self.spec.is_warmset:
+            sample |= {"read_bytes": 5, "wait_s": 0.5, "live_bytes": 3 << 30, "resident_bytes": 1 << 30}
+        samples = [{"at_s": 60.0 * at, **sample} for at in range(2)]
+        rows = [["0x1p0" if self.spec.is_warmset and Fake.differs else "0x1p1"]]
+        return {"seconds": 9 * second, "collection_s": 1.0, "jobs": jobs, "samples": samples, "rows": rows}
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+@pytest.fixture
+def bench(monkeypatch, tmp_path: Path) -> Iterator[dict]:
+    """The benchmark's own modules, by their names, without data."""
+    names = ("options", "measuring", "regimes", "report", "chart", "tuning", "least", "limit")
+    monkeypatch.syspath_prepend(str(ROOT / "bench" / "spark-ml"))
+    # Another benchmark's modules may have the same names.
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    found = {name: importlib.import_module(name) for name in names}
+    (tmp_path / "part-00000.parquet").write_bytes(b"-")
+    monkeypatch.setattr(learnable, "table", lambda rows, files: tmp_path)
+    monkeypatch.setattr(found["measuring"], "disk_speed", lambda _: {"read_bytes_per_s": 1e9})
+    monkeypatch.setattr(
+        training.contest, "open_player", lambda _, spec, limit, *__: Player(spec, limit, Fake(spec, limit))
+    )
+    monkeypatch.setattr(contest, "fit_together", lambda limits: sum(limits) < 8 << 30)
+    Fake.opened, Fake.differs = [], False
+    yield found
+    for name in names:
+        del sys.modules[name]
+
+
+def options(bench: dict, monkeypatch, *arguments: str) -> object:
+    monkeypatch.setattr(sys, "argv", ["spark-ml", *arguments])
+    return bench["options"].parse()
+
+
+def measure(bench: dict, chosen: object, tmp_path: Path) -> object:
+    place = Place(2, tmp_path / "logs", tmp_path / "scratch", Progress(1, stream=io.StringIO()))
+    measuring = bench["measuring"].Measuring(chosen, place)
+    for _ in measuring.parts():
+        json.dumps(measuring.raw, allow_nan=False)
+    return measuring
+
+
+def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
+    measuring = measure(bench, options(bench, monkeypatch), tmp_path)
+    figures = measuring.figures()
+    assert measuring.sound
+    assert all(figures[name] == 3 for name in ("lr", "lgr", "svm", "kmeans", "objects", "forest"))
+    assert figures["fits_worst"] == 3 and figures["objects_gc_ratio"] == pytest.approx(1 / 3, abs=1e-3)
+    # The pool holds less than 1 of the 3 GiB: what misses takes the disk more than 2 s, a pass takes 0.5 s.
+    assert 0 < figures["limit_ratio"] < 0.3
+    assert figures["min_memory_ratio"] == 1
+    assert measuring.raw["memory"]["stock"]["bytes"] == 960 * MIB
+    assert {each["collector"] for each in measuring.raw["settings"]["lgr"].values()} == {"Parallel"}
+    assert set(measuring.raw["regimes"]) == {"main", "fits", "1x", "4x"}
+    assert not measuring.raw["regimes"]["fits"]["workloads"]["lr"]["alive_together"]
+    text = bench["report"].tables(measuring.raw)
+    assert "least memory" in text and "results equal" in text and "DIFFER" not in text
+    bench["chart"].save(measuring.raw["regimes"], tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").stat().st_size > 10_000
+
+
+def test_the_quick_form_keeps_its_engines(bench: dict, monkeypatch, tmp_path: Path):
+    measuring = measure(bench, options(bench, monkeypatch, "--quick"), tmp_path)
+    assert sorted(Fake.opened) == ["stock", "warmset"]
+    assert measuring.figures()["limit_ratio"] is None and measuring.figures()["forest"] == 3
+    runs = measuring.raw["regimes"]["main"]["workloads"]["svm"]["engines"]
+    assert len(runs["stock"]["timings"]) == 1, "the timings of this workload alone"
+
+
+def test_results_that_differ_are_unsound(bench: dict, monkeypatch, tmp_path: Path):
+    Fake.differs = True
+    measuring = measure(bench, options(bench, monkeypatch, "--quick", "--workloads", "lgr"), tmp_path)
+    assert not measuring.sound and "DIFFER" in bench["report"].tables(measuring.raw)
+
+
+def test_settings_of_an_earlier_run_are_not_looked_for_again(bench: dict, monkeypatch, tmp_path: Path):
+    raw = tmp_path / "raw.json"
+    first = measure(bench, options(bench, monkeypatch, "--parts", "main", "--workloads", "lgr"), tmp_path)
+    raw.write_text(json.dumps(first.raw))
+    Fake.opened = []
+    arguments = ("--parts", "main", "--workloads", "lgr", "--settings-from", str(raw))
+    again = measure(bench, options(bench, monkeypatch, *arguments), tmp_path)
+    assert Fake.opened == ["stock", "warmset"]
+    assert again.raw["settings"] == first.raw["settings"]
+
+
+def test_an_engine_that_dies_leaves_a_null(bench: dict, monkeypatch, tmp_path: Path):
+    chosen = replace(options(bench, monkeypatch, "--quick", "--workloads", "lgr,svm"), total_bytes=800 * MIB)
+    measuring = measure(bench, chosen, tmp_path)
+    assert not measuring.sound
+    assert measuring.figures()["lgr"] is None
+    assert Fake.opened == ["stock", "warmset"] * 2, "the dead are not asked again"
+    assert "oom-killed" in bench["report"].tables(measuring.raw)
