@@ -41,6 +41,8 @@ public final class ElementCoder {
     final Refusal refusal;
     /** Elements of the class that Fory failed with, one after the other. */
     int foryFailures;
+    /** What one of its elements led to that must stay as it is; null if none did. */
+    String leftAlone;
 
     Entry(int id, ClassCodec codec, Refusal refusal) {
       this.id = id;

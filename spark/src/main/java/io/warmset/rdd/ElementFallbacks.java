@@ -17,7 +17,7 @@ import sun.misc.Unsafe;
  * Serialises what the codecs do not take: first Fory, then the serialiser of the application.
  *
  * <pre>
- * blob   i32 bytes, i32 CRC-32C of them, the bytes
+ * blob   i32 bytes, i32 CRC-32C of the id and them, the bytes
  * </pre>
  *
  * <p>Invariant: Fory is used for a class only after an object of it was read back, and only for
@@ -69,6 +69,7 @@ public final class ElementFallbacks {
   /** Appends the element's id and blob; or appends nothing and says why nothing can. */
   String write(Object element, ElementCoder.Entry entry, ByteSink sink) {
     String foryFailure = "Fory is not tried with it";
+    if (entry.foryFailures >= FAILURES_MAX && entry.leftAlone != null) return entry.leftAlone;
     if (element instanceof Serializable && entry.foryFailures < FAILURES_MAX) {
       try {
         boolean first = !proven.contains(element.getClass());
@@ -77,7 +78,9 @@ public final class ElementFallbacks {
         entry.foryFailures = 0;
         return null;
       } catch (ForyBlobs.LeftAlone e) {
-        return e.getMessage();
+        entry.foryFailures++;
+        entry.leftAlone = e.getMessage();
+        return entry.leftAlone;
       } catch (Exception | StackOverflowError | LinkageError e) {
         entry.foryFailures++;
         foryFailure = "Fory: " + e;
@@ -114,12 +117,13 @@ public final class ElementFallbacks {
     U.putShort(sink.reserve(2), (short) id);
     long at = sink.reserve(HEAD_BYTES + blob.length);
     U.putInt(at, blob.length);
-    U.putInt(at + 4, checksum(blob));
+    U.putInt(at + 4, checksum(id, blob));
     Raw.copyOut(blob, Unsafe.ARRAY_BYTE_BASE_OFFSET, at + HEAD_BYTES, blob.length);
   }
 
-  private static int checksum(byte[] blob) {
+  private static int checksum(int id, byte[] blob) {
     CRC32C crc = new CRC32C();
+    crc.update(id);
     crc.update(blob, 0, blob.length);
     return (int) crc.getValue();
   }
@@ -128,7 +132,7 @@ public final class ElementFallbacks {
   Object read(int id, ByteSource source) {
     long head = source.take(HEAD_BYTES);
     byte[] blob = PrimitiveArrays.readBytes(U.getInt(head), source);
-    if (checksum(blob) != U.getInt(head + 4)) throw source.damaged("the checksum is wrong");
+    if (checksum(id, blob) != U.getInt(head + 4)) throw source.damaged("the checksum is wrong");
     try {
       return id == ElementCoder.ID_FORY ? fory.read(blob) : spark.read(blob);
     } catch (Exception | StackOverflowError | LinkageError e) {

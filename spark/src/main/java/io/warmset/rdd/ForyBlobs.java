@@ -6,17 +6,24 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.BiPredicate;
 
 import org.apache.fory.Fory;
+import org.apache.fory.logging.LoggerFactory;
 import org.apache.fory.resolver.TypeResolver;
 
 /**
  * Objects as bytes of Apache Fory, with references followed, for the classes of one class loader.
  *
- * <p>Invariant: an instance is used by one thread at a time, and not again after an Error. An
- * object is read back and compared if it is the first of its class, or if the instance meets the
- * class of anything in it for the first time.
+ * <p>Invariant: an instance is used by one thread at a time, and not again after it failed: it
+ * takes a class that it was denied once for one that it may have. An object is read back and
+ * compared if it is the first of its class, or if the instance meets the class of anything in it
+ * for the first time.
  */
 final class ForyBlobs {
   private static final int DEPTH_MAX = 2000;
+
+  static {
+    // It would advise users, by warnings, to write serialisers of its own kind.
+    LoggerFactory.disableLogging();
+  }
 
   private final ClassLoader loader;
   private final Queue<Instance> idle = new ConcurrentLinkedQueue<>();
@@ -93,7 +100,6 @@ final class ForyBlobs {
       idle.add(instance);
       return blob;
     } catch (RuntimeException e) {
-      idle.add(instance);
       if (instance.leftAlone != null) throw new LeftAlone(instance.leftAlone);
       throw e;
     }

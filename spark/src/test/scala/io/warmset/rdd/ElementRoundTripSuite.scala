@@ -91,16 +91,16 @@ class ElementRoundTripSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val oldDense = old.Vectors.dense(1.0, 2.0)
     val oldSparse = old.Vectors.sparse(5, Array(0), Array(-0.0))
     val matrix = new ml.DenseMatrix(2, 3, doubles, true)
-    val sparseMatrix = new ml.SparseMatrix(3, 2, Array(0, 1, 3), Array(0, 0, 2), Array(1.0, 2.0, 3.0))
+    val sparseMatrix = new ml.SparseMatrix(3, 2, Array(0, 1, 1, 3), Array(0, 0, 1), Array(1.0, 2.0, 3.0), true)
     check(Seq(dense, sparse, oldDense, oldSparse, matrix, sparseMatrix,
       org.apache.spark.ml.feature.LabeledPoint(1.0, dense), org.apache.spark.ml.feature.LabeledPoint(0.0, sparse),
       org.apache.spark.mllib.regression.LabeledPoint(1.0, oldDense),
       org.apache.spark.mllib.regression.LabeledPoint(1.0, oldSparse),
       MlElements.instance(1, 2, sparse), MlElements.instance(1, 2, dense),
-      MlElements.block(Array(1.0, 0.0), Array.empty, matrix), MlElements.block(Array(1.0), Array(2.0), sparseMatrix),
+      MlElements.block(Array(1.0, 0.0), Array.empty, matrix), MlElements.block(Array(1.0, 0.0, 1.0), Array(2.0, 1.0, 1.0), sparseMatrix),
       MlElements.treePoint(1, Array(1, 2, 3), 1.0), MlElements.withNorm(oldDense, 2.0),
       MlElements.bagged(MlElements.treePoint(1, Array(1), 1.0), Array(1, 0, 2), 0.5),
-      MlElements.block(Array.fill(1000)(1.0), Array.empty, new ml.DenseMatrix(1000, 131, Array.fill(131000)(0.1)))))
+      MlElements.block(Array.fill(1000)(1.0), Array.empty, new ml.DenseMatrix(1000, 131, Array.fill(131000)(0.1), true))))
   }
 
   test("class tags, classes and schemas are kept once for a partition") {

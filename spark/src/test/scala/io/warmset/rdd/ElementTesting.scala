@@ -96,7 +96,10 @@ object ElementTesting {
           partners.put(a, b)
           reverse.put(b, a)
         }
-        if (a.getClass.isArray) array(a, b, path) else fields(a, b, path)
+        (a, b) match {
+          case (x: ::[_], y: ::[_]) => array(x.toArray[Any], y.toArray[Any], path)
+          case _ => if (a.getClass.isArray) array(a, b, path) else fields(a, b, path)
+        }
       }
     }
 
