@@ -67,15 +67,8 @@ class ElementLoaderSuite extends AnyFunSuite {
     new WeakReference(from)
   }
 
-  private def goes(reference: WeakReference[ClassLoader]): Boolean = {
-    forgetSoftReferences()
+  private def goes(reference: WeakReference[ClassLoader]): Boolean =
     Iterator.continually { System.gc(); Thread.sleep(20); reference.get }.take(50).contains(null)
-  }
-
-  /** Java's caches of class descriptions let go only when memory ends. */
-  private def forgetSoftReferences(): Unit =
-    try Iterator.continually(new Array[Byte](64 << 20)).foldLeft(List.empty[Array[Byte]])((l, a) => a :: l)
-    catch { case _: OutOfMemoryError => }
 
   test("a loader goes when its elements do: codecs") {
     assert(goes(used("make")), "something holds the class loader")
