@@ -140,6 +140,7 @@ impl Shared {
         drop(ledger);
         let filled = self.pool.frames.populate(frame as usize * FRAME_BYTES, FRAME_BYTES);
         self.lock().frames.end_fill(frame, filled.is_ok());
+        self.announce_space();
         if let Err(error) = filled {
             tracing::warn!(%error, "frames are not faulted in ahead of demand");
             self.keeper.tasks.lock().prefault_off = true;

@@ -102,6 +102,10 @@ impl Shared {
                 if self.clear_run(ledger, frames) {
                     continue;
                 }
+                if patient && ledger.frames.filling() > 0 {
+                    // The housekeeper has a frame for a moment.
+                    return Room::Soon;
+                }
             }
             if frames > ledger.budget_frames {
                 // Not even an empty pool has room for it.
