@@ -1,0 +1,79 @@
+package io.warmset.spark
+
+import org.apache.spark.SparkContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.storage.StorageLevel
+import org.apache.spark.util.LongAccumulator
+import org.apache.spark.warmset.ClusterAccess
+
+/** Persisted RDDs: replicas, remote reads, lost and decommissioned executors. */
+class RddClusterSuite extends ClusterSession {
+  private val Rows = 40000
+
+  /** Elements of two kinds, with how often any of them was computed. */
+  private def rows(sc: SparkContext, computed: LongAccumulator): RDD[(Int, String, List[Int])] =
+    sc.parallelize(0 until Rows, 4).map { i =>
+      computed.add(1)
+      (i, s"s$i", if (i % 100 == 0) List(i, i) else Nil)
+    }
+
+  private def answer(rdd: RDD[(Int, String, List[Int])]): (Double, Double) =
+    (rdd.map(r => r._1.toDouble + r._3.sum).sum(), rdd.map(_._2.length.toDouble).sum())
+
+  private def withRdds(settings: (String, String)*)(
+      body: (SparkSession, LongAccumulator) => Unit): Unit =
+    withCluster(settings :+ ("spark.warmset.rdd.enabled" -> "true"): _*) { spark =>
+      body(spark, spark.sparkContext.longAccumulator)
+    }
+
+  for ((name, level) <- Seq("MEMORY_ONLY" -> StorageLevel.MEMORY_ONLY,
+      "MEMORY_ONLY_SER" -> StorageLevel.MEMORY_ONLY_SER, "WarmLevel" -> WarmLevel)) {
+    test(s"$name: blocks are read where they are and from afar, and go with unpersist") {
+      withRdds() { (spark, computed) =>
+        val rdd = rows(spark.sparkContext, computed).persist(level)
+        val expected = answer(rows(spark.sparkContext, computed))
+        for (_ <- 1 to 3) assert(answer(rdd) == expected)
+        eventually(assert(regions(spark) == 4))
+        rdd.unpersist(blocking = true)
+        eventually(assert(regions(spark) == 0))
+      }
+    }
+  }
+
+  for ((name, level) <- Seq("MEMORY_ONLY_2" -> StorageLevel.MEMORY_ONLY_2,
+      "MEMORY_AND_DISK_SER_2" -> StorageLevel.MEMORY_AND_DISK_SER_2)) {
+    test(s"$name: a replica serves when an executor is killed") {
+      withRdds() { (spark, computed) =>
+        val rdd = rows(spark.sparkContext, computed).persist(level)
+        val expected = answer(rdd)
+        assert(computed.value == Rows)
+        eventually(assert(regions(spark) >= 4))
+        kill(pids(spark).head)
+        assert(answer(rdd) == expected)
+        assert(computed.value == Rows, "nothing was computed again")
+      }
+    }
+  }
+
+  test("an executor that is killed: what it had is computed again") {
+    withRdds("spark.task.maxFailures" -> "8") { (spark, computed) =>
+      val rdd = rows(spark.sparkContext, computed).persist(StorageLevel.MEMORY_AND_DISK)
+      val expected = answer(rdd)
+      kill(pids(spark).head)
+      for (_ <- 1 to 2) assert(answer(rdd) == expected)
+    }
+  }
+
+  test("a decommissioned executor hands its blocks over") {
+    withRdds("spark.decommission.enabled" -> "true", "spark.storage.decommission.enabled" -> "true",
+        "spark.storage.decommission.rddBlocks.enabled" -> "true") { (spark, computed) =>
+      val rdd = rows(spark.sparkContext, computed).persist(StorageLevel.MEMORY_ONLY)
+      val expected = answer(rdd)
+      ClusterAccess.decommissionOne(spark.sparkContext)
+      eventually(assert(ClusterAccess.executors(spark.sparkContext).size == 1))
+      assert(answer(rdd) == expected)
+      assert(computed.value == Rows, "nothing was computed again")
+    }
+  }
+}
