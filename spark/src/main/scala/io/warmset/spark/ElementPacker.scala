@@ -23,7 +23,8 @@ private[spark] final class ElementPacker(
   private val coder = new ElementCoder(ElementFallbacks.current())
   private val sink = new ByteSink(InitialBytes)
   private val writer = new SegmentWriter(holder)
-  private val ends = new mutable.ArrayBuilder.ofLong
+  // Where the first `counted` elements in the sink end.
+  private var ends = new Array[Long](64)
   private var counted = 0
   private var emitted = false
   private val ready = new mutable.Queue[Any]
@@ -60,7 +61,8 @@ private[spark] final class ElementPacker(
 
   private def append(element: Any): Unit =
     if (coder.write(element.asInstanceOf[AnyRef], sink)) {
-      ends += sink.position
+      if (counted == ends.length) ends = java.util.Arrays.copyOf(ends, 2 * counted)
+      ends(counted) = sink.position
       counted += 1
       if (sink.position >= writer.targetBytes) emitSegment()
     } else {
@@ -73,9 +75,9 @@ private[spark] final class ElementPacker(
   private def emitAll(): Unit = while (counted > 0) emitSegment()
 
   private def emitSegment(): Unit = {
-    val all = ends.result()
-    val count = cut(all, writer.targetBytes)
-    emit(count, all(count - 1), writer.put(sink, all(count - 1)))
+    val count = cut(java.util.Arrays.copyOf(ends, counted), writer.targetBytes)
+    val bytes = ends(count - 1)
+    emit(count, bytes, writer.put(sink, bytes))
   }
 
   private def emit(count: Int, bytes: Long, place: Place): Unit = {
@@ -84,10 +86,8 @@ private[spark] final class ElementPacker(
     ready += batch
     emitted = true
     SegmentWriter.drop(sink, bytes)
-    val left = ends.result().drop(count).map(_ - bytes)
-    ends.clear()
-    ends ++= left
     counted -= count
+    (0 until counted).foreach(i => ends(i) = ends(i + count) - bytes)
   }
 }
 

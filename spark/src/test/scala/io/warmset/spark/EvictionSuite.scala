@@ -25,7 +25,8 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
 
   override protected def settings: Map[String, String] = Map(
     "spark.warmset.memory" -> "32m", "spark.warmset.flashMax" -> "24m",
-    "spark.warmset.rowGroup" -> "16m", "spark.task.maxFailures" -> "1")
+    "spark.warmset.rowGroup" -> "16m", "spark.warmset.rdd.enabled" -> "true",
+    "spark.task.maxFailures" -> "1")
 
   /** Some 5 MB a partition, that no encoding makes smaller: the store holds about ten of them. */
   private def rows(seed: Int, partitions: Int = Partitions): DataFrame =
@@ -227,5 +228,21 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
       assert(cached(rddA).size == Partitions, "nothing has to be computed again")
       assert(answer(a) == answerA)
     }
+  }
+
+  test("blocks of a local checkpoint, which nothing can compute again, stay") {
+    val rdd = spark.sparkContext.parallelize(0 until 4, 4)
+      .flatMap(p => Iterator.tabulate(64)(i => Array.fill(4096)((p * 64 + i).toDouble)))
+    rdd.localCheckpoint()
+    val expected = rdd.map(_.sum).sum()
+    val checkpointed = rdd.id
+    val before = cached(checkpointed)
+    assert(before.size == 4 && inRegions(checkpointed) == 4)
+    val other = rows(1, Partitions * 2)
+    cache(other)
+    assert(cached(checkpointed) == before)
+    assert(rdd.map(_.sum).sum() == expected)
+    other.unpersist(blocking = true)
+    rdd.unpersist(blocking = true)
   }
 }

@@ -88,6 +88,17 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     spark = newSession()
   }
 
+  test("any number of elements in a segment") {
+    for (elements <- Seq(1, 15, 16, 17, 31, 32, 64, 65, 128); bytes <- Seq(8, 70000, 3 << 20)) {
+      val count = if (bytes > 1000) elements % 40 else elements
+      val rdd = sc.parallelize(0 until 1, 1)
+        .flatMap(_ => Iterator.tabulate(count)(i => Array.fill(bytes / 8)(i.toDouble))).persist()
+      for (_ <- 1 to 2) assert(rdd.map(a => a.length * 1000L + a(0).toLong).collect().toSeq ==
+        Seq.tabulate(count)(i => bytes / 8 * 1000L + i))
+      rdd.unpersist(blocking = true)
+    }
+  }
+
   test("elements of several classes, and null") {
     val mixed = Seq[Any](1, "two", 3.0, null, (4, "five"), Array[Byte](6), Some(7L), List(8, 9))
     val rdd = sc.parallelize(mixed, 1).persist(StorageLevel.MEMORY_ONLY)

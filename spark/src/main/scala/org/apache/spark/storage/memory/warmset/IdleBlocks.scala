@@ -3,7 +3,8 @@ package org.apache.spark.storage.memory.warmset
 import java.lang.reflect.{InvocationTargetException, Method}
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.storage.{BlockId, BlockManager}
+import org.apache.spark.sql.columnar.CachedBatch
+import org.apache.spark.storage.{BlockId, BlockInfo, BlockManager}
 
 /**
  * Takes cached blocks out of Spark's memory store without waiting for those who use them.
@@ -23,12 +24,18 @@ private[spark] object IdleBlocks {
   /** Throws ReflectiveOperationException where Spark is not as expected. */
   def check(): Unit = removeLocked
 
-  /** False if the block is not in memory, or somebody reads or writes it. A copy on disk stays. */
+  /**
+   * False if the block is not in memory, has to stay, or somebody reads or writes it. A copy on
+   * disk stays.
+   */
   def remove(env: SparkEnv, block: BlockId): Boolean = {
     val manager = env.blockManager
     val locks = manager.blockInfoManager
     locks.lockForWriting(block, blocking = false) match {
       case None => false
+      case Some(info) if !manager.diskStore.contains(block) && mustStay(info) =>
+        locks.unlock(block)
+        false
       case Some(info) if manager.memoryStore.contains(block) && !manager.diskStore.contains(block) =>
         try removeLocked.invoke(manager, block, Boolean.box(info.tellMaster))
         catch { case failed: InvocationTargetException => throw failed.getCause }
@@ -37,6 +44,13 @@ private[spark] object IdleBlocks {
         try dropFromMemory(manager, block) finally locks.unlock(block)
     }
   }
+
+  /**
+   * At a level with disk Spark never drops an RDD's block for good, and one of a local checkpoint
+   * could not be computed again: nothing here tells it from others.
+   */
+  private def mustStay(info: BlockInfo): Boolean =
+    info.level.useDisk && !classOf[CachedBatch].isAssignableFrom(info.classTag.runtimeClass)
 
   /** The block is on disk, or nowhere: nothing is written. */
   private def dropFromMemory(manager: BlockManager, block: BlockId): Boolean = {
