@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,24 +30,32 @@ SCALE_PER_FILE = 1 / 12
 def table(name: str, scale: float, form: str = "double") -> Path:
     """The directory of a table's Parquet files; generated if it is not there."""
     final = DATA / f"tpch-sf{scale:g}" / form / name
+    if form == "raw":
+        return generated(final, lambda aside: generate(name, scale, aside))
+
+    def fill(aside: Path) -> None:
+        raw = table(name, scale, "raw")
+        convert(raw, aside)
+        # It can be made again, and at larger scales it is as large as the rest.
+        shutil.rmtree(raw)
+
+    return generated(final, fill)
+
+
+def generated(final: Path, make: Callable[[Path], None]) -> Path:
+    """The directory, which `make` fills aside if it is not there: with its final name it is complete."""
     if final.is_dir():
         warm(final)
         return final
-    aside = final.with_name(f".{name}.partial")
+    aside = final.with_name(f".{final.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
-        if form == "raw":
-            generate(name, scale, aside)
-        else:
-            convert(table(name, scale, "raw"), aside)
+        make(aside)
         aside.rename(final)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    if form != "raw":
-        # It can be made again, and at larger scales it is as large as the rest.
-        shutil.rmtree(DATA / f"tpch-sf{scale:g}" / "raw" / name)
     return final
 
 

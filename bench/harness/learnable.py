@@ -9,7 +9,6 @@ Invariant: as in `data`, a directory with its final name is complete.
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql.types import DoubleType, StructField, StructType
 
-from harness.data import DATA, warm
+from harness.data import DATA, generated
 
 SEED = 20_260
 WIDTH = 50
@@ -94,22 +93,13 @@ def vectors(features: np.ndarray) -> pa.StructArray:
 
 def table(rows: int, files: int) -> Path:
     """The directory of so many files of as many rows each; generated if it is not there."""
-    final = DATA / f"learnable-{rows}x{WIDTH}-in-{files}"
-    if final.is_dir():
-        warm(final)
-        return final
-    aside = final.with_name(f".{final.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    try:
+
+    def fill(directory: Path) -> None:
         model = Model()
         for number in range(files):
-            write(model, number, rows // files, aside / f"part-{number:05}.parquet")
-        aside.rename(final)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-    return final
+            write(model, number, rows // files, directory / f"part-{number:05}.parquet")
+
+    return generated(DATA / f"learnable-{rows}x{WIDTH}-in-{files}", fill)
 
 
 def write(model: Model, number: int, rows: int, path: Path) -> None:

@@ -8,7 +8,7 @@ import scala.collection.mutable
 
 import io.warmset.columns.WarmVector
 import io.warmset.region.{NativeStore, Region}
-import org.apache.spark.{TaskContext, TaskKilledException}
+import org.apache.spark.TaskKilledException
 import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
@@ -189,13 +189,8 @@ private[spark] object ColumnarReader {
   def inTask(
       batches: Iterator[CachedBatch],
       columns: Array[Int],
-      types: Array[DataType]): ColumnarReader = {
-    val task = Option(TaskContext.get())
-    val reader = new ColumnarReader(batches, columns, types, Prefetch.bytesMax, task.isDefined)
-    // Registered before anything that reads us in this task, hence run after it has ended.
-    task.foreach(_.addTaskCompletionListener[Unit](_ => reader.close()))
-    reader
-  }
+      types: Array[DataType]): ColumnarReader =
+    TaskScope.closing(new ColumnarReader(batches, columns, types, Prefetch.bytesMax, _))
 
   /** A batch with its segments' pins, one per selected column; null for a column on the heap. */
   private final class Planned(

@@ -1,56 +1,29 @@
 package io.warmset.spark
 
-import scala.collection.mutable
-
-import io.warmset.rdd.{ByteSink, ElementCoder, ElementFallbacks}
+import io.warmset.rdd.{ElementCoder, ElementFallbacks}
 
 /**
- * The elements of one partition on their way into a region: what Spark's memory store keeps in
- * their place.
+ * The elements of one partition on their way into a region.
  *
  * Invariant: elements keep their order, and none is lost. An element that nothing can serialise
  * stays as it is, between the handles. A partition of fewer than `smallPartitionBytes` in all stays
- * on the heap as bytes. The first value is always a handle. Handles are in the task's scope before
- * they are handed out.
+ * on the heap as bytes. The first value is always a handle.
  */
 private[spark] final class ElementPacker(
     elements: Iterator[Any],
     holder: StoreHolder.Running,
     scope: TaskScope)
-  extends Iterator[Any] with AutoCloseable {
+  extends Packing(holder, scope) {
   import ElementPacker._
 
   private val coder = new ElementCoder(ElementFallbacks.current())
-  private val sink = new ByteSink(InitialBytes)
-  private val writer = new SegmentWriter(holder)
   // Where the first `counted` elements in the sink end.
   private var ends = new Array[Long](64)
   private var counted = 0
-  private var emitted = false
-  private val ready = new mutable.Queue[Any]
-  private var closed = false
 
-  scope.own(this)
-
-  override def hasNext: Boolean = {
-    if (ready.isEmpty && !closed) fill()
-    ready.nonEmpty
-  }
-
-  override def next(): Any = {
-    if (!hasNext) throw new NoSuchElementException("no more elements")
-    ready.dequeue()
-  }
-
-  override def close(): Unit = if (!closed) {
-    closed = true
-    sink.close()
-    writer.close()
-  }
-
-  private def fill(): Unit = {
-    while (ready.isEmpty && elements.hasNext) append(elements.next())
-    if (ready.isEmpty) {
+  override protected def fill(): Unit = {
+    while (noneReady && elements.hasNext) append(elements.next())
+    if (noneReady) {
       if (counted > 0 && writer.small(sink.position)) {
         emit(counted, sink.position, writer.putOnHeap(sink, sink.position))
       }
@@ -69,46 +42,41 @@ private[spark] final class ElementPacker(
       RddWarnings.onHeap(element, coder.lastReason)
       if (!emitted && counted == 0) emit(0, 0, writer.putOnHeap(sink, 0))
       emitAll()
-      ready += element
+      pass(element)
     }
 
   private def emitAll(): Unit = while (counted > 0) emitSegment()
 
   private def emitSegment(): Unit = {
-    val count = cut(java.util.Arrays.copyOf(ends, counted), writer.targetBytes)
+    val count = cut(ends, counted, writer.targetBytes)
     val bytes = ends(count - 1)
     emit(count, bytes, writer.put(sink, bytes))
   }
 
   private def emit(count: Int, bytes: Long, place: Place): Unit = {
-    val batch = new ElementBatch(coder, count, bytes, place)
-    scope.add(batch)
-    ready += batch
-    emitted = true
-    SegmentWriter.drop(sink, bytes)
+    emit(new ElementBatch(coder, count, bytes, place))
     counted -= count
     (0 until counted).foreach(i => ends(i) = ends(i + count) - bytes)
   }
 }
 
 private[spark] object ElementPacker {
-  private val InitialBytes = 1L << 20
   private val CutBack = 3
 
   /**
-   * How many of the elements that end at `ends` to put in one segment: as many as fit `target`, or
-   * a few fewer if that leaves less of the last frame unused; at least one.
+   * How many of the `counted` elements that end at `ends` to put in one segment: as many as fit
+   * `target`, or a few fewer if that leaves less of the last frame unused; at least one.
    */
-  private[spark] def cut(ends: Array[Long], target: Long): Int =
-    if (ends.last < target) {
-      ends.length
+  private[spark] def cut(ends: Array[Long], counted: Int, target: Long): Int =
+    if (ends(counted - 1) < target) {
+      counted
     } else {
       def waste(count: Int): Double = {
         val bytes = ends(count - 1)
         val frames = (bytes + RegionWriter.FrameBytes - 1) / RegionWriter.FrameBytes
         (frames * RegionWriter.FrameBytes - bytes).toDouble / bytes
       }
-      val found = java.util.Arrays.binarySearch(ends, target)
+      val found = java.util.Arrays.binarySearch(ends, 0, counted, target)
       val fitting = if (found >= 0) found + 1 else -found - 1
       if (fitting == 0) 1 else (math.max(1, fitting - CutBack) to fitting).minBy(waste)
     }

@@ -1,7 +1,7 @@
 package io.warmset.spark
 
 import io.warmset.rdd.ByteSource
-import org.apache.spark.{TaskContext, TaskKilledException}
+import org.apache.spark.TaskKilledException
 
 /**
  * The elements for which the values of a packed block stand, made anew.
@@ -81,11 +81,6 @@ private[spark] object ElementReader {
   private val DecodeBytes = 64L << 10
 
   /** A reader of which the task, if there is one, drops the last pins. */
-  def inTask(values: Iterator[Any]): ElementReader = {
-    val task = Option(TaskContext.get())
-    val reader = new ElementReader(new StoredReader(values, Prefetch.bytesMax), task.isDefined)
-    // Registered before anything that reads us in this task, hence run after it has ended.
-    task.foreach(_.addTaskCompletionListener[Unit](_ => reader.close()))
-    reader
-  }
+  def inTask(values: Iterator[Any]): ElementReader =
+    TaskScope.closing(new ElementReader(new StoredReader(values, Prefetch.bytesMax), _))
 }

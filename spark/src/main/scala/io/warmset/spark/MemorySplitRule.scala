@@ -8,9 +8,6 @@ package io.warmset.spark
  * names the setting and what would do.
  */
 private[spark] object MemorySplitRule {
-  private val MiB = 1L << 20
-  private val FrameBytes = 2 * MiB
-
   /** Part of the total that the heap starts with, within -Xms and -Xmx. */
   val HeapShare: Double = 0.4
 
@@ -60,8 +57,9 @@ private[spark] object MemorySplitRule {
         val heapStart = (totalBytes * HeapShare).toLong.max(heap.minBytes).min(heap.maxBytes)
         totalBytes - heapStart
     }
-    Plan(totalBytes, math.max(WarmsetConf.MemoryBytesMin, pool / FrameBytes * FrameBytes), heap,
-      reserve, fixed)
+    val frames = pool / RegionWriter.FrameBytes
+    val poolStart = math.max(WarmsetConf.MemoryBytesMin, frames * RegionWriter.FrameBytes)
+    Plan(totalBytes, poolStart, heap, reserve, fixed)
   }
 
   private def refuseBeyond(

@@ -61,11 +61,4 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
 private[spark] object SegmentWriter {
   /** Large enough for one fast read, small enough that a few of them pipeline. */
   private val SegmentBytesMax = 4 * RegionWriter.FrameBytes
-
-  /** Forgets the first bytes of `sink`. */
-  def drop(sink: ByteSink, bytes: Long): Unit = {
-    val left = sink.position - bytes
-    Platform.copyMemory(null, sink.address + bytes, null, sink.address, left)
-    sink.truncate(left)
-  }
 }

@@ -2,7 +2,7 @@ package io.warmset.spark
 
 import java.io.InputStream
 
-import org.apache.spark.{TaskContext, TaskKilledException}
+import org.apache.spark.TaskKilledException
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -78,10 +78,6 @@ private[spark] final class SerialInput(source: StoredReader, closedByTask: Boole
 
 private[spark] object SerialInput {
   /** A stream of which the task, if there is one, drops the last pins. */
-  def inTask(values: Iterator[Any]): SerialInput = {
-    val task = Option(TaskContext.get())
-    val stream = new SerialInput(new StoredReader(values, Prefetch.bytesMax), task.isDefined)
-    task.foreach(_.addTaskCompletionListener[Unit](_ => stream.close()))
-    stream
-  }
+  def inTask(values: Iterator[Any]): SerialInput =
+    TaskScope.closing(new SerialInput(new StoredReader(values, Prefetch.bytesMax), _))
 }

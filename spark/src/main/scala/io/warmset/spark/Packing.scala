@@ -1,0 +1,64 @@
+package io.warmset.spark
+
+import scala.collection.mutable
+
+import io.warmset.rdd.ByteSink
+import org.apache.spark.unsafe.Platform
+
+/**
+ * The values of one RDD block on their way into a region: what Spark's memory store keeps in their
+ * place.
+ *
+ * Invariant: `fill` makes at least one value ready, or closes. Handles are in the task's scope
+ * before they are handed out, and the scope closes what is left open.
+ */
+private[spark] abstract class Packing(holder: StoreHolder.Running, scope: TaskScope)
+  extends Iterator[Any] with AutoCloseable {
+  import Packing._
+
+  protected val sink = new ByteSink(InitialBytes)
+  protected val writer = new SegmentWriter(holder)
+  protected var emitted = false
+  private val ready = new mutable.Queue[Any]
+  private var closed = false
+
+  scope.own(this)
+
+  /** Makes some more values ready, and closes at the end. */
+  protected def fill(): Unit
+
+  final override def hasNext: Boolean = {
+    if (ready.isEmpty && !closed) fill()
+    ready.nonEmpty
+  }
+
+  final override def next(): Any = {
+    if (!hasNext) throw new NoSuchElementException("no more values")
+    ready.dequeue()
+  }
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    sink.close()
+    writer.close()
+  }
+
+  protected final def noneReady: Boolean = ready.isEmpty
+
+  /** Hands a value out as it is. */
+  protected final def pass(value: Any): Unit = ready += value
+
+  /** Hands out a handle on the first bytes of the sink, which have been put somewhere. */
+  protected final def emit(handle: StoredBytes): Unit = {
+    scope.add(handle)
+    ready += handle
+    emitted = true
+    val left = sink.position - handle.bytes
+    Platform.copyMemory(null, sink.address + handle.bytes, null, sink.address, left)
+    sink.truncate(left)
+  }
+}
+
+private[spark] object Packing {
+  private val InitialBytes = 1L << 20
+}
