@@ -99,6 +99,8 @@ fuzz: $(STAMPS)/base ## Feed the region-file parser random bytes (FUZZ_SECONDS=6
 test-bench:
 	$(MAKE) bench B=region-scan QUICK=1
 	$(MAKE) bench B=spark-sql QUICK=1
+	$(MAKE) bench B=spark-ml QUICK=1
+	$(MAKE) bench B=spark-hugepages QUICK=1
 	$(MAKE) demo QUICK=1
 
 # ---- checks -----------------------------------------------------------------------------------------------------

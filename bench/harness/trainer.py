@@ -22,7 +22,8 @@ from harness.worker import Worker, serve
 TRAINERS = {
     each.__name__: each for each in (KMeans, LinearRegression, LinearSVC, LogisticRegression, RandomForestClassifier)
 }
-SAMPLE_INTERVAL_S = 0.5
+# The first samples come sooner one after the other: what is over soon is seen as well.
+SAMPLE_INTERVAL_S, SAMPLE_INTERVAL_FIRST_S = 0.5, 0.03
 
 
 class Trainer(Worker):
@@ -84,8 +85,10 @@ class Trainer(Worker):
         done = threading.Event()
 
         def take() -> None:
-            while not done.wait(SAMPLE_INTERVAL_S):
+            interval_s = SAMPLE_INTERVAL_FIRST_S
+            while not done.wait(interval_s):
                 samples.append(self.sample())
+                interval_s = min(2 * interval_s, SAMPLE_INTERVAL_S)
 
         thread = threading.Thread(target=take)
         thread.start()

@@ -13,6 +13,8 @@ MIB = 1 << 20
 PARTS = ("main", "fits", "memory", "regimes")
 # Data over memory in `main`, and in the two further regimes.
 MAIN, FURTHER = 2.0, (1.0, 4.0)
+# One of each kind: what a trainer caches, and small objects.
+QUICK_WORKLOADS = ("lgr", "objects")
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ def parse() -> Options:
     parser = argparse.ArgumentParser(prog="make bench B=spark-ml", description="MLlib's trainers, stock and Warmset")
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
     parser.add_argument("--parts", help=f"which of {','.join(PARTS)} to run (all; main with --quick)")
-    parser.add_argument("--workloads", default=",".join(NAMES), help="which workloads to run (%(default)s)")
+    parser.add_argument(
+        "--workloads", help=f"which of {','.join(NAMES)} to run (all; {','.join(QUICK_WORKLOADS)} with --quick)"
+    )
     parser.add_argument("--rows", type=int, help="rows of 50 doubles")
     parser.add_argument("--total", type=int, metavar="MIB", help="memory of an engine in `main`")
     parser.add_argument("--fits", type=int, metavar="MIB", help="memory of an engine in `fits`")
@@ -66,13 +70,15 @@ def parse() -> Options:
     return Options(
         quick=quick,
         parts=parts,
-        workloads=chosen(parser, "--workloads", given.workloads, NAMES),
-        rows=given.rows or (500_000 if quick else 8_000_000),
+        workloads=chosen(
+            parser, "--workloads", given.workloads or ",".join(QUICK_WORKLOADS if quick else NAMES), NAMES
+        ),
+        rows=given.rows or (240_000 if quick else 8_000_000),
         files=8 if quick else 40,
-        total_bytes=(given.total or (1152 if quick else 1638)) * MIB,
+        total_bytes=(given.total or (1088 if quick else 1638)) * MIB,
         fits_bytes=(given.fits or (2048 if quick else 8192)) * MIB,
         rounds=given.rounds or (1 if quick else 3),
-        iterations=given.iterations or (5 if quick else 20),
+        iterations=given.iterations or (12 if quick else 20),
         tuning_iterations=4,
         settings_from=given.settings_from,
         cpus=min(2, len(os.sched_getaffinity(0))),

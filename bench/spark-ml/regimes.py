@@ -47,8 +47,9 @@ class Duel:
 
     @property
     def sound(self) -> bool:
-        """Whether Warmset finished, and nothing differs."""
-        return self.equal and self.player("warmset").died is None
+        """Whether Warmset finished and kept what was cached, and nothing differs."""
+        ours = self.summary("warmset")
+        return self.equal and self.player("warmset").died is None and ours is not None and bool(ours["live_bytes"])
 
     def raw(self) -> dict:
         """Everything, for the raw results."""

@@ -33,6 +33,7 @@ class Fake:
 
     opened: ClassVar[list[str]] = []
     differs = False
+    kept_bytes = 3 << 30
 
     def __init__(self, spec: Spec, limit_bytes: int) -> None:
         self.spec, self.limit_bytes = spec, limit_bytes
@@ -52,7 +53,7 @@ class Fake:
         ]  # fmt: skip
         sample = {"memory_bytes": 1, "disk_bytes": 2}
         if self.spec.is_warmset:
-            sample |= {"read_bytes": 5, "wait_s": 0.5, "live_bytes": 3 << 30, "resident_bytes": 1 << 30}
+            sample |= {"read_bytes": 5, "wait_s": 0.5, "live_bytes": Fake.kept_bytes, "resident_bytes": 1 << 30}
         samples = [{"at_s": 60.0 * at, **sample} for at in range(2)]
         rows = [["0x1p0" if self.spec.is_warmset and Fake.differs else "0x1p1"]]
         return {"seconds": 9 * second, "collection_s": 1.0, "jobs": jobs, "samples": samples, "rows": rows}
@@ -77,7 +78,7 @@ def bench(monkeypatch, tmp_path: Path) -> Iterator[dict]:
         training.contest, "open_player", lambda _, spec, limit, *__: Player(spec, limit, Fake(spec, limit))
     )
     monkeypatch.setattr(contest, "fit_together", lambda limits: sum(limits) < 8 << 30)
-    Fake.opened, Fake.differs = [], False
+    Fake.opened, Fake.differs, Fake.kept_bytes = [], False, 3 << 30
     yield found
     for name in names:
         del sys.modules[name]
@@ -118,8 +119,10 @@ def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
 def test_the_quick_form_keeps_its_engines(bench: dict, monkeypatch, tmp_path: Path):
     measuring = measure(bench, options(bench, monkeypatch, "--quick"), tmp_path)
     assert sorted(Fake.opened) == ["stock", "warmset"]
-    assert measuring.figures()["limit_ratio"] is None and measuring.figures()["forest"] == 3
-    runs = measuring.raw["regimes"]["main"]["workloads"]["svm"]["engines"]
+    assert measuring.figures()["limit_ratio"] is None and measuring.figures()["objects"] == 3
+    workloads = measuring.raw["regimes"]["main"]["workloads"]
+    assert list(workloads) == ["lgr", "objects"]
+    runs = workloads["objects"]["engines"]
     assert len(runs["stock"]["timings"]) == 1, "the timings of this workload alone"
 
 
@@ -127,6 +130,11 @@ def test_results_that_differ_are_unsound(bench: dict, monkeypatch, tmp_path: Pat
     Fake.differs = True
     measuring = measure(bench, options(bench, monkeypatch, "--quick", "--workloads", "lgr"), tmp_path)
     assert not measuring.sound and "DIFFER" in bench["report"].tables(measuring.raw)
+
+
+def test_figures_of_an_empty_pool_are_unsound(bench: dict, monkeypatch, tmp_path: Path):
+    Fake.kept_bytes = 0
+    assert not measure(bench, options(bench, monkeypatch, "--quick"), tmp_path).sound
 
 
 def test_settings_of_an_earlier_run_are_not_looked_for_again(bench: dict, monkeypatch, tmp_path: Path):
