@@ -7,25 +7,23 @@ A column of doubles is cached and read again and again, in order and at random, 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 
 import promotion
 import variants
-from harness import contest, groups
+from harness import contest
 from harness.contest import CACHE_TIMEOUT_S, Player
-from harness.ending import end_in_order
-from harness.machine import ROOT, Run, describe
+from harness.course import Course
 from harness.progress import Progress
 from harness.statistics import geomean, rounded
+from harness.training import Place
 
 MIB = 1 << 20
 SMALL_BYTES = 32 * MIB
@@ -78,49 +76,41 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     """Runs all sizes; exit code 1 if an engine failed or sums differ."""
-    end_in_order()
     options = parse()
-    run = Run.create("spark-hugepages", options.quick)
-    progress = Progress(total=8 * len(options.sizes) * (options.rounds + 1))
-    for trouble in (groups.why_none() if groups.find_place() is None else None, promotion.why_not()):
-        if trouble:
-            progress.note(trouble)
-    names = [name for name in variants.TITLES if name != "late" or not promotion.why_not()]
-    raw: dict = {"machine": describe(), "options": vars(options), "sizes": {}}
-    run.write("README.md", readme(options))
-    with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
-        for size in options.sizes:
-            raw["sizes"][str(size)] = play(names, size * MIB, options, run.logs(), Path(directory), progress)
-            raw["result"] = figures(raw["sizes"])
-            run.write("raw.json", raw)
-    progress.finish()
-    print(table(raw["sizes"]))
-    print(f"raw figures: {run.shown('raw.json')}")
-    print(f"result: {json.dumps(raw['result'])}")
-    return 0 if all(size["sound"] for size in raw["sizes"].values()) else 1
+    steps = 8 * len(options.sizes) * (options.rounds + 1)
+    course = Course("spark-hugepages", readme(options), "sizes", figures, table, lambda size: size["sound"])
+    return course.run(options, steps, measure)
 
 
-def play(
-    names: list[str], data_bytes: int, options: argparse.Namespace, logs: Path, scratch: Path, progress: Progress
-) -> dict:
+def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, dict]]:
+    """Size by size."""
+    trouble = promotion.why_not()
+    if trouble:
+        place.progress.note(trouble)
+    names = [name for name in variants.TITLES if name != "late" or not trouble]
+    for size in options.sizes:
+        yield str(size), play(names, size * MIB, options.rounds, place)
+
+
+def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
     """One size: all variants alive at once."""
     with ExitStack() as stack:
         players = {}
         for name in names:
-            progress.step(f"{data_bytes >> 20} MiB: caching: {variants.TITLES[name]}")
-            place = scratch / str(data_bytes >> 20)
-            spec = variants.spec(name, data_bytes, options.cpus, place / name)
+            place.progress.step(f"{data_bytes >> 20} MiB: caching: {variants.TITLES[name]}")
+            scratch = place.scratch / str(data_bytes >> 20)
+            spec = variants.spec(name, data_bytes, place.cpus, scratch / name)
             limit_bytes = int(variants.HEAP_BYTES + data_bytes / variants.FILL) + OVERHEAD_BYTES
-            players[name] = contest.open_player(stack, spec, limit_bytes, logs, place)
-            warm_up(players[name], options.cpus)
+            players[name] = contest.open_player(stack, spec, limit_bytes, place.logs, scratch)
+            warm_up(players[name], place.cpus)
             with promotion.base_pages_only() if name == "late" else nullcontext():
-                fill(players[name], data_bytes, options.cpus)
+                fill(players[name], data_bytes, place.cpus)
         promoting = Promoting(players.get("late"))
         for name, player in players.items():
             if name == "late":
                 promoting.start()
-            first(player, promoting, progress)
-        contest.play(list(players.values()), READINGS, options.rounds - 1, 0, progress)
+            first(player, promoting, place.progress)
+        contest.play(list(players.values()), READINGS, rounds - 1, 0, place.progress)
         pages = {name: player.ask("count huge pages", 60, op="pages") for name, player in players.items()}
         storage = {name: player.ask("storage", 60, op="storage") for name, player in players.items()}
     sound = contest.answers_equal(list(players.values()), READINGS) and not any(p.died for p in players.values())

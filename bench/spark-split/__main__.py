@@ -7,24 +7,20 @@ run with every split. It ends with `result: {json}`; a figure that was not measu
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 
 import splits
-from harness import contest, groups, learnable, passes
+from harness import contest, learnable, passes
 from harness.contest import CACHE_TIMEOUT_S, Player
-from harness.ending import end_in_order
-from harness.machine import ROOT, Run, describe
-from harness.progress import Progress
+from harness.course import Course
 from harness.statistics import rounded
+from harness.training import Place
 from harness.workloads import NAMES, ROW_BYTES, Size, Workload, workload
 
 MIB = 1 << 20
@@ -77,29 +73,17 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     """Runs all jobs with all splits; exit code 1 if the controller failed somewhere or results differ."""
-    end_in_order()
     options = parse()
-    run = Run.create("spark-split", options.quick)
-    progress = Progress(total=1 + len(options.jobs) * len(splits.ALL))
-    if groups.find_place() is None:
-        progress.note(groups.why_none())
-    progress.step(f"generating {options.rows} rows of numbers (kept in data/)")
+    course = Course("spark-split", readme(options), "jobs", figures, table, sound)
+    return course.run(options, 1 + len(options.jobs) * len(splits.ALL), measure)
+
+
+def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, dict]]:
+    """Job by job."""
+    place.progress.step(f"generating {options.rows} rows of numbers (kept in data/)")
     size = Size(learnable.table(options.rows, options.files), options.rows, options.files, options.iterations)
-    raw: dict = {"machine": describe(), "options": vars(options), "jobs": {}}
-    run.write("README.md", readme(options))
-    with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
-        for job in jobs(options, size):
-            raw["jobs"][job.name] = {
-                split.name: measure(split, job, size, options, run.logs(), Path(directory), progress)
-                for split in splits.ALL
-            }
-            raw["result"] = figures(raw["jobs"])
-            run.write("raw.json", raw)
-    progress.finish()
-    print(table(raw["jobs"]))
-    print(f"raw figures: {run.shown('raw.json')}")
-    print(f"result: {json.dumps(raw['result'])}")
-    return 0 if all(map(sound, raw["jobs"].values())) else 1
+    for job in jobs(options, size):
+        yield job.name, {split.name: play(split, job, size, options.budget * MIB, place) for split in splits.ALL}
 
 
 def jobs(options: argparse.Namespace, size: Size) -> Iterator[Job]:
@@ -132,21 +116,13 @@ def changing(size: Size) -> Job:
     return Job(CHANGING, play, lambda answer: answer["seconds"])
 
 
-def measure(
-    split: splits.Split,
-    job: Job,
-    size: Size,
-    options: argparse.Namespace,
-    logs: Path,
-    scratch: Path,
-    progress: Progress,
-) -> dict:
+def play(split: splits.Split, job: Job, size: Size, budget_bytes: int, place: Place) -> dict:
     """One job with one split, alone on the machine."""
-    progress.step(f"{job.name}: {split.name}")
-    budget_bytes = options.budget * MIB
+    place.progress.step(f"{job.name}: {split.name}")
     with ExitStack() as stack:
-        spec = split.spec(budget_bytes, options.cpus, scratch / split.name, learnable.file_bytes_max(size.path))
-        player = contest.open_player(stack, spec, budget_bytes + OVERHEAD_BYTES, logs, scratch)
+        scratch = place.scratch / split.name
+        spec = split.spec(budget_bytes, place.cpus, scratch, learnable.file_bytes_max(size.path))
+        player = contest.open_player(stack, spec, budget_bytes + OVERHEAD_BYTES, place.logs, place.scratch)
         answer = job.play(player)
     return {
         "seconds": None if answer is None else job.seconds(answer),
