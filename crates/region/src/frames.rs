@@ -1,7 +1,7 @@
 //! Which frames of the pool are free, and whether pages are behind them.
 //!
-//! Invariant: a frame is used, warm (free, faulted in), cold (free, no pages) or filling (being faulted in by
-//! the housekeeper), and in exactly one of these. Pure bookkeeping: no address, no system call.
+//! Invariant: a frame is used, warm (free, faulted in), cold (free, no pages) or changing (from one of these two
+//! to the other, by the housekeeper), and in exactly one of these. Pure bookkeeping: no address, no system call.
 
 /// State of all frames.
 #[derive(Debug)]
@@ -9,30 +9,30 @@ pub(crate) struct FrameMap {
     warm: BitSet,
     cold: BitSet,
     total: u64,
-    filling: u64,
+    changing: u64,
 }
 
 impl FrameMap {
     pub fn new(total: u64) -> Self {
-        Self { warm: BitSet::new(total, false), cold: BitSet::new(total, true), total, filling: 0 }
+        Self { warm: BitSet::new(total, false), cold: BitSet::new(total, true), total, changing: 0 }
     }
 
     pub fn used(&self) -> u64 {
-        self.total - self.warm.count - self.cold.count - self.filling
+        self.total - self.warm.count - self.cold.count - self.changing
     }
 
     pub fn warm(&self) -> u64 {
         self.warm.count
     }
 
-    /// Frames with pages behind them, or about to have them.
+    /// Frames with pages behind them, or about to have or to lose them.
     pub fn faulted(&self) -> u64 {
         self.total - self.cold.count
     }
 
-    /// Frames being faulted in now.
-    pub fn filling(&self) -> u64 {
-        self.filling
+    /// Frames that nobody uses and nobody can take: their pages are being faulted in or given back now.
+    pub fn changing(&self) -> u64 {
+        self.changing
     }
 
     /// Takes `frames` contiguous frames, warm ones if possible.
@@ -68,23 +68,25 @@ impl FrameMap {
     pub fn begin_fill(&mut self) -> Option<u64> {
         let frame = self.cold.find_run(1, None)?;
         self.cold.clear(frame);
-        self.filling += 1;
+        self.changing += 1;
         Some(frame)
     }
 
     pub fn end_fill(&mut self, frame: u64, filled: bool) {
-        self.filling -= 1;
+        self.changing -= 1;
         if filled { self.warm.set(frame) } else { self.cold.set(frame) }
     }
 
-    /// Picks a warm frame whose pages are to go back to the kernel; it is used until [`FrameMap::end_drain`].
+    /// Picks a warm frame whose pages are to go back to the kernel; nobody can take it until [`FrameMap::end_drain`].
     pub fn begin_drain(&mut self) -> Option<u64> {
         let frame = self.warm.last()?;
         self.warm.clear(frame);
+        self.changing += 1;
         Some(frame)
     }
 
     pub fn end_drain(&mut self, frame: u64) {
+        self.changing -= 1;
         self.cold.set(frame);
     }
 }
@@ -187,7 +189,10 @@ mod tests {
         map.end_fill(frame, true);
         assert_eq!((map.warm(), map.used()), (1, 0));
         let drained = map.begin_drain().expect("warm");
+        assert_eq!((map.changing(), map.used()), (1, 0), "nobody uses it");
+        assert_eq!(map.take(70), None, "and nobody can take it");
         map.end_drain(drained);
+        assert_eq!(map.changing(), 0);
         assert_eq!((map.warm(), map.faulted()), (0, 0));
     }
 }

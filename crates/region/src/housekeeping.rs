@@ -123,6 +123,7 @@ impl Shared {
                 drop(ledger);
                 self.drain_frame(frame);
                 self.lock().frames.end_drain(frame);
+                self.announce_space();
                 return Round::Worked;
             }
         }

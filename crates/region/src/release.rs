@@ -81,15 +81,15 @@ impl Shared {
         let Ok(table) = self.region(region) else { return };
         let empty = table.core.live.load(Ordering::Acquire) == 0;
         if empty && table.core.released.load(Ordering::Acquire) {
-            // In this order: see `space_is_coming`.
+            // In this order: see `space_is_coming` and `write_failed`.
             table.core.backing.close();
             self.returns.fetch_add(1, Ordering::AcqRel);
-            self.regions.pin().remove(&region);
             let over_budget = {
                 let mut ledger = self.lock();
                 ledger.try_writes_again();
                 ledger.frames.used() > ledger.budget_frames
             };
+            self.regions.pin().remove(&region);
             if over_budget {
                 self.keeper.wake();
             }
@@ -101,7 +101,8 @@ impl Shared {
     /// has not walked it yet, or transfers of it are in flight. What readers hold does not count: they may be
     /// the very ones who wait. Each of these ends in `announce_space`.
     ///
-    /// To be asked before `returns` is read: a region that is not seen here any more has been counted there.
+    /// To be asked before `returns` is read: a region that is not seen here any more has been counted there, and
+    /// what was stuck may be written again.
     pub fn space_is_coming(&self) -> bool {
         !self.closed.load(Ordering::Acquire) && self.regions.pin().values().any(|table| is_leaving(table))
     }

@@ -102,7 +102,7 @@ impl Shared {
                 if self.clear_run(ledger, frames) {
                     continue;
                 }
-                if patient && ledger.frames.filling() > 0 {
+                if patient && ledger.frames.changing() > 0 {
                     // The housekeeper has a frame for a moment.
                     return Room::Soon;
                 }
@@ -123,27 +123,19 @@ impl Shared {
     /// Waits for frames as long as somebody is about to free some, or disk space that is missing for it.
     pub fn wait_for_room(&self, frames: u64) -> Room {
         let patience = Patience::new(self);
-        // How much space had come back when what is stuck was last tried.
-        let mut tried_at = None;
+        let mut was_stuck = false;
         loop {
             let mut writes = Writes::new();
             let mut ledger = self.lock();
-            let limit = self.writers_limit(&ledger, tried_at.is_some());
+            let limit = self.writers_limit(&ledger, was_stuck);
             match self.make_room(&mut ledger, frames, limit, true, &mut writes) {
                 Room::Soon if writes.is_empty() => patience.wait(&mut ledger),
                 Room::Soon => {}
                 Room::Stuck if !writes.is_empty() => {}
-                Room::Stuck => {
-                    let coming = self.space_is_coming();
-                    let returns = self.returns.load(Ordering::Acquire);
-                    if tried_at != Some(returns) {
-                        tried_at = Some(returns);
-                        ledger.try_writes_again();
-                    } else if coming {
-                        patience.wait(&mut ledger);
-                    } else {
-                        return Room::Stuck;
-                    }
+                // A region that is gone has made what was stuck be tried again before: see `forget_if_empty`.
+                Room::Stuck if self.space_is_coming() => {
+                    was_stuck = true;
+                    patience.wait(&mut ledger);
                 }
                 room => {
                     drop(ledger);
@@ -159,8 +151,8 @@ impl Shared {
     /// How many frames may be in use after a write. What cannot be written to disk cannot leave its frames: where
     /// there is something on disk to be read, half of the stream reserve is kept from it, or readers would be
     /// left without any.
-    fn writers_limit(&self, ledger: &Ledger, was_full: bool) -> u64 {
-        if (ledger.disk_full || was_full) && self.quota.taken_bytes() > 0 {
+    fn writers_limit(&self, ledger: &Ledger, was_stuck: bool) -> u64 {
+        if (ledger.disk_full || was_stuck) && self.quota.taken_bytes() > 0 {
             ledger.budget_frames - ledger.set.reserve_frames().div_ceil(2)
         } else {
             ledger.budget_frames

@@ -160,7 +160,7 @@ impl Shared {
             (
                 ledger.budget_frames,
                 ledger.frames.used(),
-                ledger.frames.faulted() - ledger.frames.filling(),
+                ledger.frames.faulted() - ledger.frames.changing(),
                 resident,
             )
         };

@@ -240,20 +240,21 @@ impl Shared {
         for segment in writes {
             let shared = self.self_reference();
             self.transfers.fetch_add(1, Ordering::AcqRel);
+            let returns = self.returns.load(Ordering::Acquire);
             let done = {
                 let segment = Arc::clone(&segment);
-                Box::new(move |outcome| shared.finish_write(&segment, outcome))
+                Box::new(move |outcome| shared.finish_write(&segment, outcome, returns))
             };
             match self.request(&segment, Op::Write, done) {
                 // SAFETY: the segment is in `WritingBack`: its frames are neither freed nor written to (it is
                 // sealed) before `finish_write` ends that state.
                 Ok(request) => unsafe { self.io.submit(request) },
-                Err(error) => self.write_failed(&segment, error),
+                Err(error) => self.write_failed(&segment, error, returns),
             }
         }
     }
 
-    fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>) {
+    fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>, returns: u64) {
         match outcome {
             Ok(()) => {
                 self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
@@ -261,11 +262,12 @@ impl Shared {
                 self.failed_in_row.store(0, Ordering::Relaxed);
                 self.finish_transfer(segment);
             }
-            Err(error) => self.write_failed(segment, self.write_error(segment, error)),
+            Err(error) => self.write_failed(segment, self.write_error(segment, error), returns),
         }
     }
 
-    fn write_failed(&self, segment: &Arc<Segment>, error: Error) {
+    /// `returns` is from before the write: had space come back since, the failure would say nothing about now.
+    fn write_failed(&self, segment: &Arc<Segment>, error: Error, returns: u64) {
         let warn = {
             let mut ledger = self.lock();
             let now = Instant::now();
@@ -274,10 +276,12 @@ impl Shared {
                 ledger.warned_full = Some(now);
             }
             let in_row = self.failed_in_row.fetch_add(1, Ordering::Relaxed) + 1;
-            ledger.disk_full |= error.is_no_space() || in_row >= WRITES_STARTED_MAX;
-            ledger.stuck.insert(segment.key);
-            ledger.stuck_error = Some(error.clone());
-            ledger.stuck_at = Some(now);
+            if self.returns.load(Ordering::Acquire) == returns {
+                ledger.disk_full |= error.is_no_space() || in_row >= WRITES_STARTED_MAX;
+                ledger.stuck.insert(segment.key);
+                ledger.stuck_error = Some(error.clone());
+                ledger.stuck_at = Some(now);
+            }
             segment.word.end_write(false);
             warn
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use warmset_region::{Config, Error, FRAME_BYTES, Op, PinStart, Store};
 
 mod support;
-use support::{FRAME, assert_bytes, bytes, dir, eventually, fill};
+use support::{FRAME, StoppingDevice, assert_bytes, bytes, dir, eventually, fill};
 
 #[test]
 fn what_fits_is_never_written() {
@@ -195,19 +195,8 @@ fn injected_errors_reach_the_caller_and_pass() {
 #[test]
 fn a_release_while_a_bounce_buffer_is_written_waits_for_the_write() {
     let dir = dir();
-    let (arrive, arrived) = std::sync::mpsc::channel();
-    let (let_go, go_on) = std::sync::mpsc::channel::<()>();
-    let go_on = std::sync::Mutex::new(go_on);
-    let armed = Arc::new(AtomicBool::new(false));
     let mut config = Config::new(dir.path(), 4 * FRAME);
-    let switch = Arc::clone(&armed);
-    config.faults = Some(Arc::new(move |op: Op, _, _| {
-        if op == Op::Write && switch.swap(false, Ordering::SeqCst) {
-            arrive.send(()).expect("the test listens");
-            go_on.lock().expect("one writer").recv().expect("the test lets go");
-        }
-        None
-    }));
+    let device = StoppingDevice::of(&mut config);
     let store = Store::open(config).expect("open");
     let held = store.create_region().expect("region");
     fill(&held, 4, |_| FRAME_BYTES);
@@ -215,14 +204,14 @@ fn a_release_while_a_bounce_buffer_is_written_waits_for_the_write() {
     let region = store.create_region_id().expect("region");
     let (segment, _) = store.reserve(region, FRAME).expect("a bounce buffer");
     assert_eq!(store.stats().bounces_total, 1);
-    armed.store(true, Ordering::SeqCst);
+    device.arm();
     std::thread::scope(|scope| {
         let sealed = scope.spawn(|| store.seal(region, segment, 100));
-        arrived.recv().expect("the write begins");
+        device.wait();
         store.release(region);
         std::thread::sleep(std::time::Duration::from_millis(100));
         assert_eq!(store.stats().segments, 5, "freed under the transfer");
-        let_go.send(()).expect("the writer waits");
+        device.let_go();
         sealed.join().expect("no panic").expect("written");
     });
     eventually("the released segment goes", || store.stats().segments == 4);

@@ -1,15 +1,15 @@
 //! Making room when memory and disk are full: the owner releases whole regions, and writers get their space.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use warmset_region::{Config, Error, FRAME_BYTES, Op, Region, Store};
+use warmset_region::{Config, Error, FRAME_BYTES, Region, Store};
 
 mod support;
-use support::{FRAME, assert_bytes, bytes, dir, eventually, fill};
+use support::{FRAME, StoppingDevice, assert_bytes, bytes, dir, eventually, fill};
 
 /// Far beyond what any of this takes; a writer that sleeps for ever fails by it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -109,32 +109,21 @@ fn the_write_after_a_release_finds_its_space() {
 #[test]
 fn a_release_in_the_middle_of_a_write_lets_writers_go_on() {
     let dir = dir();
-    let (arrive, arrived) = mpsc::channel();
-    let (let_go, go_on) = mpsc::channel::<()>();
-    let go_on = Mutex::new(go_on);
-    let armed = Arc::new(AtomicBool::new(false));
     let mut config = config(&dir, 12, 8);
-    let switch = Arc::clone(&armed);
-    config.faults = Some(Arc::new(move |op: Op, _, _| {
-        if op == Op::Write && switch.swap(false, Ordering::SeqCst) {
-            arrive.send(()).expect("the test listens");
-            go_on.lock().expect("one writer").recv().expect("the test lets go");
-        }
-        None
-    }));
+    let device = StoppingDevice::of(&mut config);
     let store = Store::open(config).expect("open");
     let region = store.create_region().expect("region");
-    armed.store(true, Ordering::SeqCst);
+    device.arm();
     thread::scope(|scope| {
         let filled = scope.spawn(|| {
             (0..100).find_map(|n| region.write(bytes(n, FRAME_BYTES)).err()).expect("the quota ends this")
         });
-        arrived.recv_timeout(PATIENCE).expect("a write begins");
+        device.wait();
         let other = store.create_region().expect("region");
         store.release(region.id());
         let waiting = scope.spawn(move || other.write(bytes(1, FRAME_BYTES)).map(|_| other));
         thread::sleep(Duration::from_millis(50));
-        let_go.send(()).expect("the write waits");
+        device.let_go();
         let error = filled.join().expect("no panic");
         assert!(matches!(error, Error::Misuse(_) | Error::NoSpace { .. }), "{error}");
         waiting.join().expect("no panic").expect("its space came back");

@@ -1,11 +1,13 @@
 //! What the store's tests share: directories on the build's disk, recognisable bytes, patience.
 #![allow(dead_code)] // each test file uses a part
 
-use std::io::Write;
-use std::sync::LazyLock;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use warmset_region::{FRAME_BYTES, Region};
+use warmset_region::{Config, FRAME_BYTES, Op, Region};
 
 /// A frame in the store's own unit.
 pub const FRAME: u64 = FRAME_BYTES as u64;
@@ -46,6 +48,50 @@ pub fn fill(region: &Region, count: u64, len: impl Fn(u64) -> usize) {
 pub fn assert_bytes(found: &[u8], seed: u64, len: usize) {
     assert_eq!(found.len(), len, "length of {seed}");
     assert!(found == bytes(seed, len), "bytes of {seed} are wrong");
+}
+
+/// A device that stops in the middle of the next write once it is told to.
+pub struct StoppingDevice {
+    armed: Arc<AtomicBool>,
+    arrived: Receiver<()>,
+    go_on: Sender<Option<i32>>,
+}
+
+impl StoppingDevice {
+    pub fn of(config: &mut Config) -> Self {
+        let (arrive, arrived) = mpsc::channel();
+        let (let_go, go_on) = mpsc::channel();
+        let (armed, go_on) = (Arc::new(AtomicBool::new(false)), Mutex::new(go_on));
+        let device = Self { armed: Arc::clone(&armed), arrived, go_on: let_go };
+        config.faults = Some(Arc::new(move |op, _, _| {
+            if op != Op::Write || !armed.swap(false, Ordering::SeqCst) {
+                return None;
+            }
+            arrive.send(()).expect("the test listens");
+            let errno: Option<i32> = go_on.lock().expect("one writer").recv().expect("the test lets go");
+            errno.map(io::Error::from_raw_os_error)
+        }));
+        device
+    }
+
+    pub fn arm(&self) {
+        self.armed.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until it has stopped.
+    pub fn wait(&self) {
+        self.arrived.recv_timeout(Duration::from_secs(30)).expect("a write begins");
+    }
+
+    /// The write goes on.
+    pub fn let_go(&self) {
+        self.go_on.send(None).expect("the write waits");
+    }
+
+    /// The write fails.
+    pub fn fail(&self, errno: i32) {
+        self.go_on.send(Some(errno)).expect("the write waits");
+    }
 }
 
 /// Says that a test cannot run here, past the test runner, which shows what a passing test prints to nobody.
