@@ -1,12 +1,14 @@
 package io.warmset.spark
 
-import java.io.{IOException, InputStream, OutputStream}
+import java.io.{InputStream, OutputStream}
 
 import io.warmset.rdd.ElementCoder
+import io.warmset.spark.blocks.{ElementPacker, ElementReader, SerialInput, SerialPacker}
+import io.warmset.spark.blocks.StoredBytes
+import io.warmset.spark.frames.BatchesIntoRegion
 import org.apache.spark.serializer.SerializationStream
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.OwnedValues
-import org.apache.spark.warmset.SparkInternals
 
 /**
  * What the swapped memory store asks of us. Cached batches that were read back from bytes (a
@@ -55,26 +57,5 @@ private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues
       handle.committedTo = Some(block)
       if (handle.region != null) RegionBlocks.put(handle.region.id, block)
     case _ =>
-  }
-}
-
-private[spark] object BlockOwnership {
-  /**
-   * Takes the block of a handle that cannot be read away from Spark, which then reads a replica or
-   * computes it anew. In the background: the block goes when its readers have ended.
-   */
-  def lost(handle: RegionHandle, cause: Throwable): IOException = {
-    val block = handle.committedTo
-    block.foreach { id =>
-      val remover = new Thread(() => SparkInternals.removeBlock(id), s"warmset-remove-$id")
-      remover.setDaemon(true)
-      remover.start()
-    }
-    val (what, next) = block match {
-      case Some(id) =>
-        (s"block $id", "the block is dropped, and the next task that needs it computes it again")
-      case None => ("a block on disk", "unpersist the data and cache it again")
-    }
-    new IOException(s"cached data of $what cannot be read: ${cause.getMessage}; $next", cause)
   }
 }

@@ -1,9 +1,11 @@
 package io.warmset.spark
 
+import java.io.IOException
 import java.util.concurrent.atomic.AtomicBoolean
 
 import io.warmset.region.Region
 import org.apache.spark.storage.BlockId
+import org.apache.spark.warmset.SparkInternals
 
 /**
  * A value of Spark's memory store whose bytes lie in a region.
@@ -24,4 +26,25 @@ private[spark] trait RegionHandle extends AutoCloseable {
     if (region != null && closed.compareAndSet(false, true)) {
       region.release()
     }
+}
+
+private[spark] object RegionHandle {
+  /**
+   * Takes the block of a handle that cannot be read away from Spark, which then reads a replica or
+   * computes it anew. In the background: the block goes when its readers have ended.
+   */
+  def lost(handle: RegionHandle, cause: Throwable): IOException = {
+    val block = handle.committedTo
+    block.foreach { id =>
+      val remover = new Thread(() => SparkInternals.removeBlock(id), s"warmset-remove-$id")
+      remover.setDaemon(true)
+      remover.start()
+    }
+    val (what, next) = block match {
+      case Some(id) =>
+        (s"block $id", "the block is dropped, and the next task that needs it computes it again")
+      case None => ("a block on disk", "unpersist the data and cache it again")
+    }
+    new IOException(s"cached data of $what cannot be read: ${cause.getMessage}; $next", cause)
+  }
 }

@@ -72,7 +72,8 @@ object WarmsetConf {
   val Memory: ConfKey[Option[Long]] = optionalBytes("memory", "by rule", MemoryBytesMin,
     "DRAM for cached data, per executor, outside the Java heap; with `spark.warmset.totalMemory` " +
       "its size at first. When absent: " + MemoryRule.text + " With `spark.warmset.totalMemory` and " +
-      "absent: " + MemorySplitRule.text + ".")
+      "absent: what that leaves when the heap starts with 40 % of it (no less than -Xms, no more " +
+      "than -Xmx).")
 
   val TotalMemory: ConfKey[Option[Long]] = optionalBytes("totalMemory", "no common budget",
     MemoryBytesMin,

@@ -1,6 +1,7 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import io.warmset.rdd.{ElementCoder, ElementFallbacks}
+import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
 
 /**
  * The elements of one partition on their way into a region.
@@ -73,8 +74,8 @@ private[spark] object ElementPacker {
     } else {
       def waste(count: Int): Double = {
         val bytes = ends(count - 1)
-        val frames = (bytes + RegionWriter.FrameBytes - 1) / RegionWriter.FrameBytes
-        (frames * RegionWriter.FrameBytes - bytes).toDouble / bytes
+        val frames = (bytes + StoreRoom.FrameBytes - 1) / StoreRoom.FrameBytes
+        (frames * StoreRoom.FrameBytes - bytes).toDouble / bytes
       }
       val found = java.util.Arrays.binarySearch(ends, 0, counted, target)
       val fitting = if (found >= 0) found + 1 else -found - 1

@@ -1,4 +1,4 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import java.io.IOException
 import java.lang.ref.Cleaner
@@ -8,6 +8,7 @@ import scala.collection.mutable
 
 import io.warmset.columns.WarmVector
 import io.warmset.region.{NativeStore, Region}
+import io.warmset.spark.{Prefetch, RegionHandle, StoreRoom, TaskScope, TransientMemory, WarmBatch}
 import org.apache.spark.TaskKilledException
 import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.types.DataType
@@ -110,7 +111,7 @@ private[spark] final class ColumnarReader(
       useful = ahead.last.hasPins
     }
     pins.full = false
-    windowBytes = math.min(prefetchBytesMax, math.max(RegionWriter.FrameBytes, windowBytes * 2))
+    windowBytes = math.min(prefetchBytesMax, math.max(StoreRoom.FrameBytes, windowBytes * 2))
   }
 
   /** Takes one more batch from upstream and starts its segments. */
@@ -129,7 +130,7 @@ private[spark] final class ColumnarReader(
 
   private def start(batch: WarmBatch, selector: RowSelector): Unit = {
     columns.find(!batch.has(_)).foreach { c =>
-      throw BlockOwnership.lost(batch, new IOException(
+      throw RegionHandle.lost(batch, new IOException(
         s"damaged batch description: no column $c of ${batch.meta.numColumns}"))
     }
     val before = pins.bytesStarted
@@ -177,8 +178,8 @@ private[spark] final class ColumnarReader(
     catch {
       // The data are whole, and the task's next try may find room.
       case full: io.warmset.region.NoSpaceException => throw full
-      case cause: IOException => throw BlockOwnership.lost(batch, cause)
-      case cause: IllegalArgumentException => throw BlockOwnership.lost(batch, cause)
+      case cause: IOException => throw RegionHandle.lost(batch, cause)
+      case cause: IllegalArgumentException => throw RegionHandle.lost(batch, cause)
     }
 }
 
@@ -248,7 +249,7 @@ private[spark] object ColumnarReader {
         val fresh = new Pin(region, segment, key)
         fresh.held = region.pinStart(segment) != NativeStore.NO_ROOM
         full |= !fresh.held
-        bytesStarted += math.max(RegionWriter.FrameBytes, endOffset)
+        bytesStarted += math.max(StoreRoom.FrameBytes, endOffset)
         fresh
       })
       pin.users += 1

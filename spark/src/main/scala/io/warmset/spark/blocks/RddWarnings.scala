@@ -1,4 +1,4 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import java.util.concurrent.ConcurrentHashMap
 

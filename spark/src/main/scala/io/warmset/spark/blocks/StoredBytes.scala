@@ -1,7 +1,8 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import io.warmset.rdd.ElementCoder
 import io.warmset.region.Region
+import io.warmset.spark.RegionHandle
 import org.apache.spark.util.warmset.SizedHandle
 
 /**

@@ -1,4 +1,4 @@
-package io.warmset.spark
+package io.warmset.spark.split
 
 import java.lang.management.ManagementFactory
 import java.nio.file.Files
@@ -11,6 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
 
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
+import io.warmset.spark.{MemoryRule, WarmsetConf}
 
 /** One budget for heap and pool: which settings work, and what this JVM does when it is told. */
 class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually {

@@ -1,7 +1,8 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import scala.collection.mutable
 
+import io.warmset.spark.{StoreHolder, TaskScope, WarmBatch}
 import org.apache.spark.sql.columnar.CachedBatch
 
 /**

@@ -1,9 +1,10 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import java.io.IOException
 
 import io.warmset.rdd.ByteSink
 import io.warmset.region.Region
+import io.warmset.spark.{Eviction, StoreHolder, StoreRoom, WritingRdds}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -21,7 +22,7 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
   private var closed = false
 
   /** About how many bytes to gather for one segment. A small pool is given out in small pieces. */
-  val targetBytes: Long = math.max(RegionWriter.FrameBytes,
+  val targetBytes: Long = math.max(StoreRoom.FrameBytes,
     math.min(SegmentBytesMax, holder.budgetBytes / 32))
 
   /** Whether so few bytes in all are not worth a huge page. */
@@ -42,7 +43,7 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
       Place(region, segment, heap = null)
     } catch {
       case cause: IOException =>
-        RegionWriter.warnOnHeap(cause)
+        StoreRoom.warnOnHeap(cause)
         putOnHeap(sink, bytes)
     }
 
@@ -60,5 +61,5 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
 
 private[spark] object SegmentWriter {
   /** Large enough for one fast read, small enough that a few of them pipeline. */
-  private val SegmentBytesMax = 4 * RegionWriter.FrameBytes
+  private val SegmentBytesMax = 4 * StoreRoom.FrameBytes
 }

@@ -1,10 +1,11 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import java.io.IOException
 
 import scala.collection.mutable
 
 import io.warmset.region.{NativeStore, NoSpaceException}
+import io.warmset.spark.{RegionHandle, StoreRoom, TransientMemory}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -51,7 +52,7 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
       // The data are whole, and the task's next try may find room.
       case full: NoSpaceException => throw full
       case cause @ (_: IOException | _: IllegalArgumentException | _: IllegalStateException) =>
-        throw BlockOwnership.lost(stored, cause)
+        throw RegionHandle.lost(stored, cause)
     }
 
   override def close(): Unit = {
@@ -62,7 +63,7 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
   }
 
   private def lookAhead(): Unit = {
-    windowBytes = math.min(prefetchBytesMax, math.max(RegionWriter.FrameBytes, windowBytes * 2))
+    windowBytes = math.min(prefetchBytesMax, math.max(StoreRoom.FrameBytes, windowBytes * 2))
     // What is on the heap needs no start: it waits upstream.
     var useful = current.inRegion
     while (useful && aheadBytes < windowBytes && !noRoom && plan()) useful = ahead.last.inRegion

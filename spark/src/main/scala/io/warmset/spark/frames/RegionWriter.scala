@@ -1,4 +1,4 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import java.io.IOException
 
@@ -6,7 +6,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import io.warmset.columns.BatchMeta
 import io.warmset.region.{NoSpaceException, Region, Store}
-import org.apache.spark.internal.Logging
+import io.warmset.spark.{Eviction, StoreHolder, StoreRoom, WarmBatch, WritingRdds}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.unsafe.Platform
 
@@ -148,28 +148,16 @@ private[spark] final class RegionWriter(newRegion: () => Region, store: Store)
 
     private def fail(cause: IOException): Unit = {
       failed = true
-      RegionWriter.warnOnHeap(cause)
+      StoreRoom.warnOnHeap(cause)
     }
   }
 }
 
-private[spark] object RegionWriter extends Logging {
-  /** The store gives memory out in whole huge pages. */
-  val FrameBytes: Long = 2L << 20
+private[spark] object RegionWriter {
+  import StoreRoom.FrameBytes
+
   private val FramesPerSegmentMax = 4
   private val WasteMax = 0.06
-
-  private val warnedAtNs = new java.util.concurrent.atomic.AtomicLong(Long.MinValue)
-
-  /** Says once a minute at most that there is no room: it concerns every batch of every task. */
-  def warnOnHeap(cause: IOException): Unit = {
-    val now = System.nanoTime
-    val last = warnedAtNs.get
-    if ((last == Long.MinValue || now - last > 60e9.toLong) && warnedAtNs.compareAndSet(last, now)) {
-      logWarning(s"Cached data stays on the Java heap, under Spark's own rules: ${cause.getMessage}" +
-        " (said once a minute at most)", cause)
-    }
-  }
 
   /**
    * Bytes of the next segment: as few frames as leave little of it unused by vectors of about

@@ -1,4 +1,4 @@
-package io.warmset.spark
+package io.warmset.spark.split
 
 import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean
@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import scala.util.control.NonFatal
 
 import io.warmset.region.{NativeStore, Store}
+import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
 
 import org.apache.spark.internal.Logging
 

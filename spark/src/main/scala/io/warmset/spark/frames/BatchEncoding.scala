@@ -1,6 +1,7 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import io.warmset.columns.BatchEncoder
+import io.warmset.spark.{StoreHolder, TaskScope, TransientMemory}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.columnar.CachedBatch

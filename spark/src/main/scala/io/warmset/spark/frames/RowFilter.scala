@@ -1,8 +1,9 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import scala.util.Try
 
 import io.warmset.columns.{Selection, WarmVector}
+import io.warmset.spark.WarmBatch
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.CollationFactory

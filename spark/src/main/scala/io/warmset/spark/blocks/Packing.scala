@@ -1,8 +1,9 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import scala.collection.mutable
 
 import io.warmset.rdd.ByteSink
+import io.warmset.spark.{StoreHolder, TaskScope}
 import org.apache.spark.unsafe.Platform
 
 /**

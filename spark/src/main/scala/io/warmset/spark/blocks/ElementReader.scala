@@ -1,6 +1,7 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import io.warmset.rdd.ByteSource
+import io.warmset.spark.{Prefetch, TaskScope}
 import org.apache.spark.TaskKilledException
 
 /**

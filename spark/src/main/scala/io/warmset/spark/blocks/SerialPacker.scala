@@ -1,7 +1,8 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import java.io.OutputStream
 
+import io.warmset.spark.{StoreHolder, TaskScope}
 import org.apache.spark.serializer.SerializationStream
 import org.apache.spark.unsafe.Platform
 

@@ -1,4 +1,4 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import java.util.function.LongUnaryOperator
 

@@ -1,11 +1,13 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import org.scalatest.funsuite.AnyFunSuite
+
+import io.warmset.spark.{StoreRoom, TransientMemory}
 import org.apache.spark.unsafe.Platform
 
 /** The arithmetic of laying out, and the transient memory it reads from. */
 class RegionWriterSuite extends AnyFunSuite {
-  private val Frame = RegionWriter.FrameBytes
+  private val Frame = StoreRoom.FrameBytes
 
   test("small vectors share a segment of one frame") {
     assert(RegionWriter.segmentBytes(80000, 80000, 100) == Frame)

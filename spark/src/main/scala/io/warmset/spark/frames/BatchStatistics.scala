@@ -1,4 +1,4 @@
-package io.warmset.spark
+package io.warmset.spark.frames
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, StartsWith}
 import org.apache.spark.sql.catalyst.util.CollationFactory

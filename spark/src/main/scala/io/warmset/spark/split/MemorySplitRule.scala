@@ -1,4 +1,6 @@
-package io.warmset.spark
+package io.warmset.spark.split
+
+import io.warmset.spark.{MemoryRule, StoreRoom, WarmsetConf}
 
 /**
  * Whether `spark.warmset.totalMemory` can work here, and how the split starts.
@@ -10,10 +12,6 @@ package io.warmset.spark
 private[spark] object MemorySplitRule {
   /** Part of the total that the heap starts with, within -Xms and -Xmx. */
   val HeapShare: Double = 0.4
-
-  val text: String =
-    "what that leaves when the heap starts with 40 % of it (no less than " +
-      "-Xms, no more than -Xmx)"
 
   /**
    * @param minBytes the heap never gives back what is below (-Xms)
@@ -57,8 +55,8 @@ private[spark] object MemorySplitRule {
         val heapStart = (totalBytes * HeapShare).toLong.max(heap.minBytes).min(heap.maxBytes)
         totalBytes - heapStart
     }
-    val frames = pool / RegionWriter.FrameBytes
-    val poolStart = math.max(WarmsetConf.MemoryBytesMin, frames * RegionWriter.FrameBytes)
+    val frames = pool / StoreRoom.FrameBytes
+    val poolStart = math.max(WarmsetConf.MemoryBytesMin, frames * StoreRoom.FrameBytes)
     Plan(totalBytes, poolStart, heap, reserve, fixed)
   }
 

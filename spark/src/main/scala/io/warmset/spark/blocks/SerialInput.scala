@@ -1,7 +1,8 @@
-package io.warmset.spark
+package io.warmset.spark.blocks
 
 import java.io.InputStream
 
+import io.warmset.spark.{Prefetch, TaskScope}
 import org.apache.spark.TaskKilledException
 import org.apache.spark.unsafe.Platform
 

@@ -1,0 +1,24 @@
+package io.warmset.spark
+
+import java.io.IOException
+import java.util.concurrent.atomic.AtomicLong
+
+import org.apache.spark.internal.Logging
+
+/** What the store gives its writers, and what they say when it gives them nothing. */
+private[spark] object StoreRoom extends Logging {
+  /** The store gives memory out in whole huge pages. */
+  val FrameBytes: Long = 2L << 20
+
+  private val warnedAtNs = new AtomicLong(Long.MinValue)
+
+  /** Says once a minute at most that there is no room: it concerns every batch of every task. */
+  def warnOnHeap(cause: IOException): Unit = {
+    val now = System.nanoTime
+    val last = warnedAtNs.get
+    if ((last == Long.MinValue || now - last > 60e9.toLong) && warnedAtNs.compareAndSet(last, now)) {
+      logWarning(s"Cached data stays on the Java heap, under Spark's own rules: ${cause.getMessage}" +
+        " (said once a minute at most)", cause)
+    }
+  }
+}
