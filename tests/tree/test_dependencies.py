@@ -2,6 +2,8 @@
 
 `cli, jni, py → tiering, prefetch, direct, region → placement, platform`; `sim → placement`; benchmarks may use anything
 but the borders. `placement` depends on nothing of ours and forbids unsafe code.
+
+In the plugin: `entry → frames, blocks → store → split → settings`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tree import ROOT, text, tracked
+from tree import ROOT, sources, text, tracked
 
 GROUND = {"placement", "platform"}
 MIDDLE = {"region", "tiering", "prefetch", "direct"}
@@ -26,6 +28,17 @@ ALLOWED = {
 UNSAFE_IN = {"platform", "jni", "py", "direct", "region"}
 # The region store touches raw memory only where it hands addresses out and fills them.
 UNSAFE_FILES_OF_REGION_MAX = 4
+
+PLUGIN = Path("spark/src/main/scala/io/warmset/spark")
+PARTS = {"frames", "blocks", "split"}
+# What of the package itself uses its parts. All else in it, and outside, uses none.
+USES_PARTS = {
+    "BlockOwnership": {"frames", "blocks"},
+    "WarmsetSerializer": {"frames"},
+    "StoreHolder": {"split"},
+}
+ENTRY = {"BlockOwnership", "WarmsetExtensions", "WarmsetPlugin", "WarmsetSerializer"}
+SETTINGS = {"MemoryRule", "StoreRoom", "TaskSlots", "WarmsetConf"}
 
 
 def packages() -> list[dict]:
@@ -86,3 +99,39 @@ def test_unsafe_code_stays_in_its_crates(name: str):
         assert not with_unsafe, f"unsafe code outside of {sorted(UNSAFE_IN)}: {list(map(str, with_unsafe))}"
     if name == "region":
         assert len(with_unsafe) <= UNSAFE_FILES_OF_REGION_MAX, list(map(str, with_unsafe))
+
+
+def plugin_sources() -> list[Path]:
+    return [path for path in sources(".java", ".scala") if path.parts[:3] == ("spark", "src", "main")]
+
+
+def part(path: Path) -> str | None:
+    return path.parent.name if path.parent.parent == PLUGIN else None
+
+
+def names_used(path: Path) -> set[str]:
+    """What of `io.warmset.spark` a file names: parts in lower case, classes as they are."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", "", text(path), flags=re.DOTALL)
+    code = re.sub(r"^package .*", "", code, flags=re.MULTILINE)
+    used = re.findall(r"\bio\.warmset\.spark\.(?:(\w+)|\{([^}]*)\})", code)
+    names = {name for one, several in used for name in re.split(r"[,\s]+", one or several) if name}
+    relative = re.findall(r"(?<![\w.])(frames|blocks|split)\.(?:[A-Z_{])", code)
+    return names | set(relative)
+
+
+def test_the_parts_of_the_plugin_are_known():
+    found = {part(path) for path in plugin_sources()} - {None}
+    assert found == PARTS, "say in PARTS, and in docs/ARCHITECTURE.md, who may use whom"
+
+
+@pytest.mark.parametrize("path", plugin_sources(), ids=str)
+def test_dependencies_in_the_plugin_run_one_way(path: Path):
+    used = names_used(path)
+    if part(path) is None:
+        allowed = USES_PARTS.get(path.stem, set()) if path.parent == PLUGIN else set()
+        assert used & PARTS <= allowed, f"{path} may not use {sorted(used & PARTS - allowed)}"
+    elif part(path) == "split":
+        assert used <= SETTINGS, f"{path} may not use {sorted(used - SETTINGS)}"
+    else:
+        banned = PARTS | ENTRY | {"_"}
+        assert not used & banned, f"{path} may not use {sorted(used & banned)}"
