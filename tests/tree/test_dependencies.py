@@ -3,7 +3,7 @@
 `cli, jni, py → tiering, prefetch, direct, region → placement, platform`; `sim → placement`; benchmarks may use anything
 but the borders. `placement` depends on nothing of ours and forbids unsafe code.
 
-In the plugin: `entry → frames, blocks → store → split → settings`.
+In the plugin: `entry → cachedframes, rddblocks → store → memorysplit → settings`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ UNSAFE_IN = {"platform", "jni", "py", "direct", "region"}
 UNSAFE_FILES_OF_REGION_MAX = 4
 
 PLUGIN = Path("spark/src/main/scala/io/warmset/spark")
-PARTS = {"frames", "blocks", "split"}
+PARTS = {"cachedframes", "rddblocks", "memorysplit"}
 # What of the package itself uses its parts. All else in it, and outside, uses none.
 USES_PARTS = {
-    "BlockOwnership": {"frames", "blocks"},
-    "WarmsetSerializer": {"frames"},
-    "StoreHolder": {"split"},
+    "BlockOwnership": {"cachedframes", "rddblocks"},
+    "WarmsetSerializer": {"cachedframes"},
+    "StoreHolder": {"memorysplit"},
 }
 ENTRY = {"BlockOwnership", "WarmsetExtensions", "WarmsetPlugin", "WarmsetSerializer"}
 SETTINGS = {"MemoryRule", "StoreRoom", "TaskSlots", "WarmsetConf"}
@@ -115,7 +115,7 @@ def names_used(path: Path) -> set[str]:
     code = re.sub(r"^package .*", "", code, flags=re.MULTILINE)
     used = re.findall(r"\bio\.warmset\.spark\.(?:(\w+)|\{([^}]*)\})", code)
     names = {name for one, several in used for name in re.split(r"[,\s]+", one or several) if name}
-    relative = re.findall(r"(?<![\w.])(frames|blocks|split)\.(?:[A-Z_{])", code)
+    relative = re.findall(r"(?<![\w.])(cachedframes|rddblocks|memorysplit)\.(?:[A-Z_{])", code)
     return names | set(relative)
 
 
@@ -130,7 +130,7 @@ def test_dependencies_in_the_plugin_run_one_way(path: Path):
     if part(path) is None:
         allowed = USES_PARTS.get(path.stem, set()) if path.parent == PLUGIN else set()
         assert used & PARTS <= allowed, f"{path} may not use {sorted(used & PARTS - allowed)}"
-    elif part(path) == "split":
+    elif part(path) == "memorysplit":
         assert used <= SETTINGS, f"{path} may not use {sorted(used - SETTINGS)}"
     else:
         banned = PARTS | ENTRY | {"_"}

@@ -3,9 +3,9 @@ package io.warmset.spark
 import java.io.{InputStream, OutputStream}
 
 import io.warmset.rdd.ElementCoder
-import io.warmset.spark.blocks.{ElementPacker, ElementReader, SerialInput, SerialPacker}
-import io.warmset.spark.blocks.StoredBytes
-import io.warmset.spark.frames.BatchesIntoRegion
+import io.warmset.spark.rddblocks.{ElementPacker, ElementReader, SerialInput, SerialPacker}
+import io.warmset.spark.rddblocks.StoredBytes
+import io.warmset.spark.cachedframes.BatchesIntoRegion
 import org.apache.spark.serializer.SerializationStream
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.OwnedValues

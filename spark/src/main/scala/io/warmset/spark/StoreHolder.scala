@@ -7,7 +7,7 @@ import scala.annotation.tailrec
 import scala.util.{Failure, Try}
 
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
-import io.warmset.spark.split.MemorySplit
+import io.warmset.spark.memorysplit.MemorySplit
 
 /**
  * The region store of this process, if it has one: executors open it, batches are written to it.

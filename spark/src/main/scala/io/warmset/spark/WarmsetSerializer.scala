@@ -1,8 +1,8 @@
 package io.warmset.spark
 
 import io.warmset.columns.{ColumnTypes, WarmVector}
-import io.warmset.spark.frames.{BatchEncoding, BatchStatistics, ColumnarReader, RowFilter}
-import io.warmset.spark.frames.SelectedBatch
+import io.warmset.spark.cachedframes.{BatchEncoding, BatchStatistics, ColumnarReader, RowFilter}
+import io.warmset.spark.cachedframes.SelectedBatch
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnsafeProjection}

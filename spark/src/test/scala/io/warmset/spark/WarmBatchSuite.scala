@@ -9,7 +9,7 @@ import com.esotericsoftware.kryo.io.{Input => KryoInput, Output => KryoOutput}
 
 import io.warmset.columns.{BatchEncoder, WarmVector}
 import io.warmset.region.FailingRegion
-import io.warmset.spark.frames.{ColumnarReader, EncodedBatch, RegionWriter}
+import io.warmset.spark.cachedframes.{ColumnarReader, EncodedBatch, RegionWriter}
 import org.apache.spark.SparkConf
 import org.apache.spark.serializer.KryoSerializer
 import org.apache.spark.sql.catalyst.InternalRow

@@ -1,4 +1,4 @@
-package io.warmset.spark.split
+package io.warmset.spark.memorysplit
 
 import io.warmset.spark.{MemoryRule, StoreRoom, WarmsetConf}
 

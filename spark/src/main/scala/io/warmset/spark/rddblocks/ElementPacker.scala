@@ -1,4 +1,4 @@
-package io.warmset.spark.blocks
+package io.warmset.spark.rddblocks
 
 import io.warmset.rdd.{ElementCoder, ElementFallbacks}
 import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}

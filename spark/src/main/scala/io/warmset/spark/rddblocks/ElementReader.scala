@@ -1,4 +1,4 @@
-package io.warmset.spark.blocks
+package io.warmset.spark.rddblocks
 
 import io.warmset.rdd.ByteSource
 import io.warmset.spark.{Prefetch, TaskScope}

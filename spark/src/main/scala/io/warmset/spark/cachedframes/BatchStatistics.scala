@@ -1,4 +1,4 @@
-package io.warmset.spark.frames
+package io.warmset.spark.cachedframes
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, StartsWith}
 import org.apache.spark.sql.catalyst.util.CollationFactory

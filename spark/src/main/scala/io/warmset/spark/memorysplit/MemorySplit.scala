@@ -1,4 +1,4 @@
-package io.warmset.spark.split
+package io.warmset.spark.memorysplit
 
 import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean

@@ -1,4 +1,4 @@
-package io.warmset.spark.frames
+package io.warmset.spark.cachedframes
 
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -1,4 +1,4 @@
-package io.warmset.spark.blocks
+package io.warmset.spark.rddblocks
 
 import java.io.IOException
 

@@ -1,4 +1,4 @@
-package io.warmset.spark.frames
+package io.warmset.spark.cachedframes
 
 import java.io.IOException
 import java.lang.ref.Cleaner

@@ -1,4 +1,4 @@
-package io.warmset.spark.frames
+package io.warmset.spark.cachedframes
 
 import io.warmset.columns.BatchEncoder
 import io.warmset.spark.{StoreHolder, TaskScope, TransientMemory}

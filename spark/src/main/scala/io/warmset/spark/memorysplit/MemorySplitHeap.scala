@@ -1,4 +1,4 @@
-package io.warmset.spark.split
+package io.warmset.spark.memorysplit
 
 import java.lang.management.{BufferPoolMXBean, GarbageCollectorMXBean, ManagementFactory, MemoryType}
 import java.nio.file.{Files, Path}
