@@ -51,7 +51,7 @@ bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
 	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-spark-ml bench-spark-hugepages bench-spark-split
-bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) .venv/.stamp
+bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) .venv/.stamp .venv-43/.stamp
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 

@@ -23,13 +23,13 @@ SERIALISERS = {
 }
 # Spark starts with no less.
 HEAP_BYTES_MIN = 512 * MIB
-# What Warmset's pool leaves to the JVM beside its heap (metaspace 170 MiB, collector 60, symbols 40, code, threads,
-# buffers) and to the Python driver (70).
-NATIVE_BYTES = 512 * MIB
+# What Warmset's pool leaves to the JVM beside its heap (430 MiB: metaspace 150, direct buffers 65, collector, symbols,
+# code, threads), to the Python driver (65), and to the pages of their files.
+NATIVE_BYTES = 576 * MIB
 POOL_BYTES_MIN = 32 * MIB
 # Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest hardly any.
-STOCK_HEAPS = (0.5, 0.6, 0.68)
-WARMSET_HEAPS = (0.32, 0.4, 0.5)
+STOCK_HEAPS = (0.5, 0.65, 0.8)
+WARMSET_HEAPS = (0.16, 0.25)
 # Where everything fits, stock Spark is best off with nearly all as heap, and Warmset with a heap for its work alone.
 STOCK_HEAP_FITS = 0.9
 WARMSET_HEAP_BYTES_FITS = 1536 * MIB
@@ -92,7 +92,8 @@ class Setting:
             "spark.driver.extraClassPath": ":".join(map(str, jars)),
             "spark.sql.files.maxPartitionBytes": str(file_bytes + MIB),
         }
-        return replace(made, conf=conf, worker="harness.trainer")
+        # Spark 4.2 takes a configuration anew for every number of a vector that a trainer checks: four times slower.
+        return replace(made, conf=conf, worker="harness.trainer", python=engines.PYTHON_43)
 
 
 def first(engine: str, total_bytes: int) -> Setting:

@@ -125,6 +125,8 @@ KINDS: dict[str, tuple[str, str, Callable[[Size], dict]]] = {
     "forest": ("random forest", r"collectAsMap at RandomForest", fit("RandomForestClassifier", trees)),
 }
 NAMES = tuple(KINDS)
+# They cache the same blocks, and read them the same way: the settings that are best for one are taken for all.
+TUNED_AS = {"lr": "lgr", "svm": "lgr"}
 # The trainers that descend or move centres; the limit and the regimes are theirs.
 TRAINERS = ("lr", "lgr", "svm", "kmeans")
 

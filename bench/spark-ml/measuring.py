@@ -13,7 +13,7 @@ from harness.machine import disk_speed
 from harness.settings import Setting
 from harness.statistics import rounded
 from harness.training import Engines, Place
-from harness.workloads import TRAINERS, Size
+from harness.workloads import TRAINERS, TUNED_AS, Size
 from options import FURTHER, MAIN, Options
 from regimes import Duel
 from tuning import Search
@@ -97,6 +97,7 @@ class Measuring:
 
     def setting(self, name: str, engine: str, size: Size, total_bytes: int) -> Setting:
         """The engine's best setting for that workload; looked for the first time that it is wanted in `main`."""
+        name = TUNED_AS.get(name, name)
         chosen = self.chosen.setdefault(name, {})
         if engine not in chosen:
             if "main" in self.options.parts and not self.options.quick:

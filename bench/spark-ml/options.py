@@ -73,12 +73,12 @@ def parse() -> Options:
         workloads=chosen(
             parser, "--workloads", given.workloads or ",".join(QUICK_WORKLOADS if quick else NAMES), NAMES
         ),
-        rows=given.rows or (240_000 if quick else 8_000_000),
-        files=8 if quick else 40,
-        total_bytes=(given.total or (1088 if quick else 1638)) * MIB,
-        fits_bytes=(given.fits or (2048 if quick else 8192)) * MIB,
-        rounds=given.rounds or (1 if quick else 3),
-        iterations=given.iterations or (12 if quick else 20),
+        rows=given.rows or (240_000 if quick else 16_000_000),
+        files=8 if quick else 80,
+        total_bytes=(given.total or (1088 if quick else 3112)) * MIB,
+        fits_bytes=(given.fits or (2048 if quick else 12_288)) * MIB,
+        rounds=given.rounds or (1 if quick else 2),
+        iterations=given.iterations or 12,
         tuning_iterations=4,
         settings_from=given.settings_from,
         cpus=min(2, len(os.sched_getaffinity(0))),
