@@ -280,14 +280,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     let Some(disk) = Mounted::tmpfs("size=24m", "a_full_disk_is_an_error_and_loses_nothing") else { return };
     let store = Store::open(Config::new(disk.path(), 8 * FRAME)).expect("open");
     let region = store.create_region().expect("region");
-    let mut written = 0;
-    let error = loop {
-        match region.write(bytes(written, FRAME_BYTES)) {
-            Ok(_) => written += 1,
-            Err(error) => break error,
-        }
-        assert!(written < 100, "the disk must end this");
-    };
+    let (written, error) = support::fill_until_full(&region);
     assert!(matches!(error, Error::NoSpace { .. }), "{error}");
     assert!(error.to_string().contains(&disk.path().display().to_string()), "{error}");
     assert!(written >= 16, "{written}: the disk was used");

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use warmset_region::{Config, Error, FRAME_BYTES, Op, PinStart, Store};
 
 mod support;
-use support::{FRAME, StoppingDevice, assert_bytes, bytes, dir, eventually, fill};
+use support::{FRAME, StoppingDevice, assert_bytes, bytes, dir, eventually, fill, fill_until_full};
 
 #[test]
 fn what_fits_is_never_written() {
@@ -139,14 +139,7 @@ fn a_full_quota_is_an_error_and_loses_nothing() {
     config.flash_bytes_max = Some(4 * FRAME);
     let store = Store::open(config).expect("open");
     let region = store.create_region().expect("region");
-    let mut written = 0;
-    let error = loop {
-        match region.write(bytes(written, FRAME_BYTES)) {
-            Ok(_) => written += 1,
-            Err(error) => break error,
-        }
-        assert!(written < 100, "the quota must end this");
-    };
+    let (written, error) = fill_until_full(&region);
     assert!(error.is_no_space(), "{error}");
     assert!(error.to_string().contains("flash_bytes_max"), "{error}");
     assert!(written >= 8, "{written} fit");

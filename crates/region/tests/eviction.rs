@@ -9,7 +9,7 @@ use std::time::Duration;
 use warmset_region::{Config, Error, FRAME_BYTES, Region, Store};
 
 mod support;
-use support::{FRAME, StoppingDevice, assert_bytes, bytes, dir, eventually, fill};
+use support::{FRAME, StoppingDevice, assert_bytes, bytes, dir, eventually, fill, fill_until_full};
 
 /// Far beyond what any of this takes; a writer that sleeps for ever fails by it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,9 +115,7 @@ fn a_release_in_the_middle_of_a_write_lets_writers_go_on() {
     let region = store.create_region().expect("region");
     device.arm();
     thread::scope(|scope| {
-        let filled = scope.spawn(|| {
-            (0..100).find_map(|n| region.write(bytes(n, FRAME_BYTES)).err()).expect("the quota ends this")
-        });
+        let filled = scope.spawn(|| fill_until_full(&region).1);
         device.wait();
         let other = store.create_region().expect("region");
         store.release(region.id());

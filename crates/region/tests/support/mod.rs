@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use warmset_region::{Config, FRAME_BYTES, Op, Region};
+use warmset_region::{Config, Error, FRAME_BYTES, Op, Region};
 
 /// A frame in the store's own unit.
 pub const FRAME: u64 = FRAME_BYTES as u64;
@@ -42,6 +42,12 @@ pub fn fill(region: &Region, count: u64, len: impl Fn(u64) -> usize) {
     for n in 0..count {
         region.write(bytes(n, len(n))).expect("a segment");
     }
+}
+
+/// The same until there is no room: how many there are then, and the error. The disk or the quota has to be small.
+pub fn fill_until_full(region: &Region) -> (u64, Error) {
+    let error = (0..100).find_map(|n| Some((n, region.write(bytes(n, FRAME_BYTES)).err()?)));
+    error.expect("100 segments are more than there is room for")
 }
 
 /// Compares without printing megabytes.
