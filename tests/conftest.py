@@ -6,7 +6,10 @@ tests run without the plugin: what fails there too is Spark's doing, not ours.
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,20 @@ from e2e.launch import Launch
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds --stock."""
     parser.addoption("--stock", action="store_true", help="run without the plugin, as a baseline")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files_of_jvms() -> Iterator[None]:
+    """A JVM that is killed leaves its temporary files: they lie in a directory that goes when the tests end."""
+    parent = paths.REPOSITORY / "target" / "tmp"
+    parent.mkdir(parents=True, exist_ok=True)
+    given = os.environ.get("JDK_JAVA_OPTIONS", "")
+    with (
+        tempfile.TemporaryDirectory(prefix="tests-", dir=parent, ignore_cleanup_errors=True) as directory,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("JDK_JAVA_OPTIONS", f'{given} "-Djava.io.tmpdir={directory}"'.strip())
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -155,7 +155,7 @@ def test_tmp_that_cannot_be_used(launch: Launch, outside_tmp: Path, options: str
     (outside_tmp / "tmp").mkdir()
     prefix = sandbox.mounts(sandbox.remount("/tmp", options))
     environment = {"TMPDIR": str(outside_tmp / "tmp"), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={outside_tmp}/tmp"}
-    environment = environment if options == "ro" else {}
+    environment = {"JDK_JAVA_OPTIONS": "", **(environment if options == "ro" else {})}
     with launch(VERSION, workdir=outside_tmp, prefix=prefix, environment=environment) as child:
         seen = child.call("storage.round_trip", level="MEMORY_AND_DISK")
     assert seen["right"] == [True, True]

@@ -50,6 +50,8 @@ class Engine:
             "PYSPARK_PYTHON": str(spec.python),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(scratch),
+            # What a JVM that is killed leaves goes with the scratch directory.
+            "JDK_JAVA_OPTIONS": f'{os.environ.get("JDK_JAVA_OPTIONS", "")} "-Djava.io.tmpdir={scratch}"'.strip(),
             # The allocator's arenas would otherwise grow with the machine's CPUs, outside of every budget.
             "MALLOC_ARENA_MAX": "2",
         }
