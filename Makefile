@@ -79,7 +79,7 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 	mvn -B -ntp -f spark/pom.xml test
 
 .PHONY: test-python
-test-python: $(JAR) .venv/.stamp .venv-43/.stamp $(STAMPS)/test
+test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
@@ -149,6 +149,10 @@ $(STAMPS)/maven: spark/pom.xml $(STAMPS)/base
 
 .venv/.stamp: etc/python/spark-4.2.txt $(STAMPS)/base
 	@scripts/setup.sh venv .venv $<
+	@touch $@
+
+.venv-41/.stamp: etc/python/spark-4.1.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-41 $<
 	@touch $@
 
 .venv-43/.stamp: etc/python/spark-4.3.txt $(STAMPS)/base

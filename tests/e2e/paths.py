@@ -12,9 +12,10 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = REPOSITORY / "tests"
 PLUGIN_CLASS = "io.warmset.spark.WarmsetPlugin"
+# What all suites run on; `test_spark_41.py` is for the one that is left.
 SPARK_VERSIONS = ("4.2", "4.3")
 
-_VENV_BY_VERSION = {"4.2": ".venv", "4.3": ".venv-43"}
+_VENV_BY_VERSION = {"4.1": ".venv-41", "4.2": ".venv", "4.3": ".venv-43"}
 
 
 def venv(version: str) -> Path:

@@ -8,7 +8,6 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.VarcharType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.BinaryView;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -73,10 +72,6 @@ final class BytesEncoder extends ColumnEncoder {
     put(value.getBaseObject(), value.getBaseOffset(), value.numBytes());
   }
 
-  private void put(BinaryView value) {
-    put(value.getBaseObject(), value.getBaseOffset(), value.numBytes());
-  }
-
   @Override
   void appendNull() {
     putEnd();
@@ -97,7 +92,7 @@ final class BytesEncoder extends ColumnEncoder {
         put(from.getBinary(ordinal));
         break;
       case SPATIAL:
-        put(from.getBinaryView(ordinal));
+        SpatialValues.put(from, ordinal, this);
         break;
     }
   }
@@ -142,7 +137,7 @@ final class BytesEncoder extends ColumnEncoder {
           put(vector.getBinary(i));
           break;
         case SPATIAL:
-          put(vector.getBinaryView(i));
+          SpatialValues.put(vector, i, this);
           break;
       }
     }

@@ -71,9 +71,8 @@ public final class ColumnTypes {
     return sql instanceof DecimalType && ((DecimalType) sql).precision() <= Decimal.MAX_LONG_DIGITS();
   }
 
-  /** Types that rows hand out as a BinaryView. */
   static boolean isSpatial(DataType sql) {
-    return sql instanceof GeometryType || sql instanceof GeographyType;
+    return (sql instanceof GeometryType || sql instanceof GeographyType) && SpatialValues.SUPPORTED;
   }
 
   /** The types of a node's children, in order: fields; months, days, microseconds; value, metadata; element; key, value. */

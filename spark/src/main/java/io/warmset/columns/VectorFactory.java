@@ -7,7 +7,8 @@ final class VectorFactory {
   private VectorFactory() {}
 
   static WarmVector create(DataType type) {
-    switch (ColumnTypes.kindOf(ColumnTypes.sqlType(type))) {
+    DataType sql = ColumnTypes.sqlType(type);
+    switch (ColumnTypes.kindOf(sql)) {
       case Layout.NULL:
         return new WarmNullVector(type);
       case Layout.BOOLEAN:
@@ -23,7 +24,7 @@ final class VectorFactory {
       case Layout.DECIMAL:
         return new WarmDecimalVector(type);
       case Layout.BYTES:
-        return new WarmBytesVector(type);
+        return ColumnTypes.isSpatial(sql) ? new WarmSpatialVector(type) : new WarmBytesVector(type);
       case Layout.STRUCT:
         return new WarmStructVector(type);
       case Layout.ARRAY:
@@ -36,7 +37,8 @@ final class VectorFactory {
   }
 
   static Class<? extends WarmVector> vectorClass(DataType type) {
-    switch (ColumnTypes.kindOf(ColumnTypes.sqlType(type))) {
+    DataType sql = ColumnTypes.sqlType(type);
+    switch (ColumnTypes.kindOf(sql)) {
       case Layout.NULL:
         return WarmNullVector.class;
       case Layout.BOOLEAN:
@@ -52,7 +54,7 @@ final class VectorFactory {
       case Layout.DECIMAL:
         return WarmDecimalVector.class;
       case Layout.BYTES:
-        return WarmBytesVector.class;
+        return ColumnTypes.isSpatial(sql) ? WarmSpatialVector.class : WarmBytesVector.class;
       case Layout.STRUCT:
         return WarmStructVector.class;
       case Layout.ARRAY:

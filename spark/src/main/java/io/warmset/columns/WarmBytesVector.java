@@ -5,15 +5,14 @@ import java.util.function.Predicate;
 
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.BinaryView;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Strings of any collation, binaries and spatial values: bytes behind offsets on a line, either per row or per
+ * Strings of any collation and binaries: bytes behind offsets on a line, either per row or per
  * distinct value with codes per row. Strings point at the bytes; those of a dictionary are made once per batch and
  * handed out again.
  */
-public final class WarmBytesVector extends WarmVector {
+public class WarmBytesVector extends WarmVector {
   /**
    * Dictionaries up to this size have their strings copied to the heap when first asked for: hashing a string, as
    * aggregation does in every row, copies it unless it is an array of its own.
@@ -109,11 +108,9 @@ public final class WarmBytesVector extends WarmVector {
     return value;
   }
 
-  @Override
-  public BinaryView getBinaryView(int rowId) {
-    if (isNullAt(rowId)) return null;
-    UTF8String place = stringAt(dictionary ? code(rowId) : rowId);
-    return BinaryView.fromAddress(null, place.getBaseOffset(), place.numBytes());
+  /** Where the bytes of a value that is not null are. */
+  final UTF8String place(int rowId) {
+    return stringAt(dictionary ? code(rowId) : rowId);
   }
 
   /** In a dictionary that is smaller than the selection, each value is looked at once. */

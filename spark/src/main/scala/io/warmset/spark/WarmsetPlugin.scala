@@ -28,7 +28,7 @@ class WarmsetPlugin extends SparkPlugin {
 
 private[spark] object WarmsetPlugin {
   /** Spark versions whose internals we know. */
-  private val KnownVersions = Seq("4.2", "4.3")
+  private val KnownVersions = Seq("4.1", "4.2", "4.3")
 
   /** In the plugin's own configuration, which the driver sends to executors. */
   val ActiveKey = "active"

@@ -193,8 +193,8 @@ class DegradeSuite extends AnyFunSuite {
   }
 
   test("unknown Spark versions are told from known ones") {
-    assert(Seq("4.2.0", "4.3.1-SNAPSHOT", "4.2").forall(WarmsetPlugin.knownVersion))
-    assert(Seq("3.5.1", "4.0.0", "4.1.0", "4.20.0", "5.0.0").forall(v => !WarmsetPlugin.knownVersion(v)))
+    assert(Seq("4.1.4", "4.2.0", "4.3.1-SNAPSHOT", "4.2").forall(WarmsetPlugin.knownVersion))
+    assert(Seq("3.5.1", "4.0.0", "4.10.0", "4.20.0", "5.0.0").forall(v => !WarmsetPlugin.knownVersion(v)))
     assert(WarmsetPlugin.versionProblem("5.0.0").exists(_.contains("Spark 5.0.0")))
   }
 

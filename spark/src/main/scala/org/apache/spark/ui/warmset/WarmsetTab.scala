@@ -28,10 +28,25 @@ private[warmset] final class WarmsetPage(tab: WarmsetTab, view: () => WarmsetVie
   override def render(request: HttpServletRequest): Seq[Node] = {
     def link(rddId: Int) =
       Some(UIUtils.prependBaseUri(request, tab.basePath, s"/storage/rdd/?id=$rddId"))
-    UIUtils.headerSparkPage(request, "Warmset", WarmsetRender.content(view(), link), tab)
+    WarmsetPage.inSpark(request, WarmsetRender.content(view(), link), tab)
   }
 
   override def renderJson(request: HttpServletRequest): JValue = ViewJson.of(view())
+}
+
+private[warmset] object WarmsetPage {
+  /** Versions of Spark differ in how many switches come last. */
+  private lazy val header = UIUtils.getClass.getMethods.find(_.getName == "headerSparkPage").get
+
+  /** Spark's own page around the content, with no help text and every switch off. */
+  private def inSpark(
+      request: HttpServletRequest,
+      content: Seq[Node],
+      tab: WarmsetTab): Seq[Node] = {
+    val named = Seq[AnyRef](request, "Warmset", () => content, tab, None)
+    val switches = Seq.fill(header.getParameterCount - named.length)(Boolean.box(false))
+    header.invoke(UIUtils, named ++ switches: _*).asInstanceOf[Seq[Node]]
+  }
 }
 
 object WarmsetTab extends Logging {

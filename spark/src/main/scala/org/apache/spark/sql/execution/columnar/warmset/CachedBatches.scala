@@ -2,8 +2,8 @@ package org.apache.spark.sql.execution.columnar.warmset
 
 import scala.reflect.ClassTag
 
-import org.apache.spark.TaskContext
-import org.apache.spark.rdd.{MapPartitionsRDD, RDD}
+import org.apache.spark.{Partition, Partitioner, TaskContext}
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.storage.StorageLevel
@@ -11,6 +11,34 @@ import org.apache.spark.util.KnownSizeEstimation
 
 /** A cached batch that tells Spark its heap size itself. Here because the trait is Spark's own. */
 abstract class SizedCachedBatch extends SimpleMetricsCachedBatch with KnownSizeEstimation
+
+/**
+ * The parent's partitions, each through a function, as Spark's MapPartitionsRDD: that one is not the
+ * base, since its constructor differs between versions. The parent is held as a dependency only, so
+ * that a checkpoint lets go of it.
+ */
+private[warmset] abstract class PartitionwiseRDD[U: ClassTag, T: ClassTag](
+    parent: RDD[T],
+    preservesPartitioning: Boolean,
+    isOrderSensitive: Boolean)
+  extends RDD[U](parent) {
+
+  protected def convert(index: Int, values: Iterator[T]): Iterator[U]
+
+  override val partitioner: Option[Partitioner] =
+    if (preservesPartitioning) parent.partitioner else None
+
+  override protected def getPartitions: Array[Partition] = firstParent[T].partitions
+
+  override def compute(split: Partition, context: TaskContext): Iterator[U] =
+    convert(split.index, firstParent[T].iterator(split, context))
+
+  override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
+    super.getOutputDeterministicLevel match {
+      case DeterministicLevel.UNORDERED if isOrderSensitive => DeterministicLevel.INDETERMINATE
+      case level => level
+    }
+}
 
 /**
  * The batches that a cache is built from, as the RDD that Spark maps once and then persists.
@@ -23,9 +51,12 @@ abstract class SizedCachedBatch extends SimpleMetricsCachedBatch with KnownSizeE
  */
 final class CachedBatchRDD[T: ClassTag](
     input: RDD[T],
-    convert: Iterator[T] => Iterator[CachedBatch])
-  extends MapPartitionsRDD[CachedBatch, T](
-    input, (_: TaskContext, _: Int, values: Iterator[T]) => convert(values)) {
+    toBatches: Iterator[T] => Iterator[CachedBatch])
+  extends PartitionwiseRDD[CachedBatch, T](
+    input, preservesPartitioning = false, isOrderSensitive = false) {
+
+  override protected def convert(index: Int, values: Iterator[T]): Iterator[CachedBatch] =
+    toBatches(values)
 
   private[spark] override def mapPartitionsInternal[U: ClassTag](
       f: Iterator[CachedBatch] => Iterator[U],
@@ -48,11 +79,10 @@ final class PersistedBatchRDD[U: ClassTag](
     f: (Int, Iterator[CachedBatch]) => Iterator[U],
     preservesPartitioning: Boolean,
     isOrderSensitive: Boolean)
-  extends MapPartitionsRDD[U, CachedBatch](
-    input,
-    (_: TaskContext, index: Int, values: Iterator[CachedBatch]) => f(index, values),
-    preservesPartitioning,
-    isOrderSensitive = isOrderSensitive) {
+  extends PartitionwiseRDD[U, CachedBatch](input, preservesPartitioning, isOrderSensitive) {
+
+  override protected def convert(index: Int, values: Iterator[CachedBatch]): Iterator[U] =
+    f(index, values)
 
   override def persist(level: StorageLevel): this.type = {
     super.persist(CachedBatches.objectLevel(level))

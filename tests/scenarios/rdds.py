@@ -1,0 +1,63 @@
+"""RDDs in regions: of Java objects, of pickled ones, and those that MLlib's trainers persist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+
+from scenarios import regions
+from scenarios.storage import digest, sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def java_rows(spark: SparkSession, rows: int = 20_000) -> dict[str, Any]:
+    """Persists the JVM's rows of several types as objects, reads them twice, releases them."""
+    frame = sample(spark, rows)
+    expected = digest(frame)
+    persisted = frame._jdf.toJavaRDD().persist(
+        spark.sparkContext._getJavaStorageLevel(StorageLevel(True, True, False, True))
+    )
+    session = spark._jsparkSession
+    reads = [digest(type(frame)(session.createDataFrame(persisted, frame._jdf.schema()), spark)) for _ in range(2)]
+    held = regions.count(spark)
+    persisted.unpersist(True)
+    return {
+        "right": [read == expected for read in reads],
+        "held": held,
+        "left": regions.left_after_collection(spark),
+    }
+
+
+def pickled(spark: SparkSession, rows: int = 20_000) -> dict[str, Any]:
+    """Persists what Python's workers make of a range."""
+    persisted = spark.sparkContext.range(rows, numSlices=2).map(lambda i: (i, str(i))).persist()
+    expected = sum(i + len(str(i)) for i in range(rows))
+    sums = [persisted.map(lambda pair: pair[0] + len(pair[1])).sum() for _ in range(2)]
+    held = regions.count(spark)
+    persisted.unpersist(True)
+    return {"right": [s == expected for s in sums], "held": held, "left": regions.left_after_collection(spark)}
+
+
+def fit(spark: SparkSession, rows: int = 60_000, features: int = 40) -> dict[str, Any]:
+    """What two trainers find, to the last bit, and what was written to disk meanwhile.
+
+    Two partitions: the sum of two parts is the same in either order.
+    """
+    from pyspark.ml.classification import LogisticRegression
+    from pyspark.ml.clustering import KMeans
+    from pyspark.ml.functions import array_to_vector
+
+    numbers = ", ".join(f"randn({i})" for i in range(features))
+    frame = spark.range(0, rows, 1, 2).selectExpr(f"array({numbers}) as x")
+    frame = frame.selectExpr("if(x[0] + x[1] + x[2] > 0, 1D, 0D) as label", "x")
+    frame = frame.select("label", array_to_vector("x").alias("features"))
+    before = regions.stats(spark)
+    regression = LogisticRegression(maxIter=5, tol=0.0).fit(frame)
+    clusters = KMeans(k=4, maxIter=3, seed=7).fit(frame)
+    after = regions.stats(spark)
+    found = [*regression.coefficients, regression.intercept, *(x for c in clusters.clusterCenters() for x in c)]
+    written = after["written_bytes_total"] - before["written_bytes_total"] if after else 0
+    return {"found": [float(x).hex() for x in found], "written": written}

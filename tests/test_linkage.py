@@ -1,0 +1,33 @@
+"""Everything that the plugin's classes refer to is there, in every Spark that is supported."""
+
+from __future__ import annotations
+
+import pytest
+from e2e import linkage, paths
+
+OURS = ("io/warmset/", "org/apache/spark/")
+BUNDLED = "io/warmset/shaded/"
+# What is never run on that version, and the class that sees to it.
+ABSENT = {
+    "4.1": {
+        "io/warmset/columns/SpatialValues: no class org/apache/spark/unsafe/types/BinaryView",
+        "io/warmset/columns/SpatialValues: no org/apache/spark/sql/catalyst/expressions/SpecializedGetters."
+        "getBinaryView(I)Lorg/apache/spark/unsafe/types/BinaryView;",
+        "io/warmset/columns/WarmSpatialVector: no class org/apache/spark/unsafe/types/BinaryView",
+    },
+    "4.2": set(),
+    "4.3": {
+        "org/apache/spark/storage/memory/warmset/WarmMemoryStore: no org/apache/spark/storage/memory/MemoryStore."
+        "putIteratorAsBytes(Lorg/apache/spark/storage/BlockId;Lscala/collection/Iterator;Lscala/reflect/ClassTag;"
+        "Lorg/apache/spark/memory/MemoryMode;)Lscala/util/Either;",
+    },
+}
+
+
+@pytest.mark.parametrize("version", ABSENT)
+def test_nothing_is_missing(version: str) -> None:
+    if not paths.interpreter(version).exists():
+        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
+    jars = sorted((paths.spark_home(version) / "jars").glob("*.jar"))
+    found = linkage.problems(paths.plugin_jar(), jars, OURS)
+    assert {problem for problem in found if not problem.startswith(BUNDLED)} == ABSENT[version]

@@ -1,0 +1,100 @@
+"""The oldest Spark that is supported: cached DataFrames, RDDs, trainers and the tab work there as on the newer ones.
+
+The other suites run on those. One driver serves all tests; its memory is smaller than some of the data.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from e2e import paths
+from e2e.child import SparkChild
+from e2e.launch import Launch
+from scenarios.levels import MEMORY_LEVELS
+from test_elements import assert_round_trips
+from test_pyspark import assert_round_trip
+
+VERSION = "4.1"
+CONF = {
+    "spark.ui.enabled": "true",
+    "spark.ui.port": "0",
+    "spark.warmset.memory": "16m",
+    "spark.warmset.rdd.enabled": "true",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed() -> None:
+    """Skipped by name where it is not installed."""
+    if not paths.interpreter(VERSION).exists():
+        pytest.skip(f"PySpark {VERSION} is not installed at {paths.venv(VERSION)}: `make test` installs it")
+
+
+@pytest.fixture(scope="module")
+def child(launch: Launch) -> Iterator[SparkChild]:
+    """A driver with its UI on, and RDDs in regions."""
+    with launch(VERSION, CONF) as started:
+        yield started
+
+
+@pytest.mark.parametrize("level", MEMORY_LEVELS)
+def test_levels_that_keep_data_in_memory_use_regions(child: SparkChild, launch: Launch, level: str) -> None:
+    seen = child.call("storage.round_trip", level=level, adaptive=level != "MEMORY_ONLY")
+    assert_round_trip(seen, in_regions=True, stock=launch.stock)
+
+
+def test_filters(child: SparkChild, launch: Launch) -> None:
+    answer = child.call("storage.filters")
+    for text, (cached, uncached) in answer["seen"].items():
+        assert uncached[0] > 0, text
+        assert cached == uncached, text
+    assert launch.stock or answer["held"] > 0
+
+
+@pytest.mark.parametrize("shuffled", [False, True], ids=["", "shuffled"])
+def test_all_types_in_one_relation(child: SparkChild, shuffled: bool) -> None:
+    assert child.call("types.together", shuffled=shuffled)
+
+
+def test_more_than_a_hundred_columns(child: SparkChild) -> None:
+    assert child.call("storage.many_columns", columns=120) == {"right": True, "some": [102]}
+
+
+def test_more_than_the_memory(child: SparkChild, launch: Launch) -> None:
+    seen = child.call("storage.larger_than_memory", rows=2_000_000)
+    assert seen["right"] == [True, True, True]
+    assert seen["groups"] == 9
+    assert seen["left"] == 0
+    if not launch.stock:
+        assert seen["stats"]["written_bytes_total"] > 0
+        assert seen["stats"]["read_bytes_total"] > 0
+
+
+@pytest.mark.parametrize("scenario", ["rdds.java_rows", "rdds.pickled"])
+def test_rdds(child: SparkChild, launch: Launch, scenario: str) -> None:
+    seen = child.call(scenario)
+    assert seen["right"] == [True, True]
+    assert seen["left"] == 0
+    assert launch.stock or seen["held"] > 0
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_trainers_find_what_they_find_without_the_plugin(child: SparkChild, launch: Launch) -> None:
+    seen = child.call("rdds.fit")
+    with launch(VERSION, plugin=False) as stock:
+        assert seen["found"] == stock.call("rdds.fit")["found"]
+    assert seen["written"] > 0, "the trainers' data fits the memory, or was not in regions"
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_elements_round_trip_with_the_jar(child: SparkChild) -> None:
+    assert_round_trips(child.call("elements.round_trips"))
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_the_tab(child: SparkChild) -> None:
+    with urllib.request.urlopen(child.call("ui.url") + "/warmset/", timeout=30) as answer:
+        page = answer.read().decode()
+    assert "Memory budget over time" in page and "</html>" in page
