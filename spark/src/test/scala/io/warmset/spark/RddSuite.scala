@@ -12,8 +12,14 @@ import org.scalatest.funsuite.AnyFunSuite
 case class Reading(id: Long, name: String, values: Array[Double])
 
 /** Java serialisation refuses it, and so does everything else that asks for Serializable. */
-class Unserialisable(val id: Int) {
-  val thread: Thread = Thread.currentThread
+class Unserialisable(val id: Int)
+
+object Unserialisable {
+  def id(element: Any): Int = element match {
+    case u: Unserialisable => u.id
+    case r: Reading => r.id.toInt
+    case (u: Unserialisable, _) => u.id
+  }
 }
 
 /** RDDs in regions: what readers get, and every way in which a block comes to an end. */
@@ -118,6 +124,35 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
       .persist(StorageLevel.MEMORY_ONLY)
     def ids = rdd.map { case u: Unserialisable => u.id; case r: Reading => r.id.toInt }.collect().toSeq
     for (_ <- 1 to 2) assert(ids == (0 until 1000))
+  }
+
+  test("elements that nothing can serialise, alone and inside others: all on the heap, in order") {
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, WarmLevel)) {
+      val rdd = sc.parallelize(0 until 2000, 2)
+        .map[Any](i => if (i % 2 == 0) new Unserialisable(i) else (new Unserialisable(i), "inside"))
+        .persist(level)
+      for (_ <- 1 to 2) assert(rdd.map(Unserialisable.id).collect().toSeq == (0 until 2000))
+      assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 2)
+      rdd.unpersist(blocking = true)
+    }
+  }
+
+  test("many of them among others: short runs take no frame, and count as Spark's memory") {
+    val n = 4000
+    for ((run, inRegions) <- Seq(1 -> false, 100 -> false, 1500 -> true)) {
+      // A reading is about 1 kB; a run of 1500 is worth a frame.
+      val rdd = sc.parallelize(0 until n, 1).map[Any] { i =>
+        if (i % (run + 1) == run || i == n - 1) new Unserialisable(i)
+        else Reading(i, s"n$i", Array.tabulate(128)(j => i + j / 128.0))
+      }.persist(StorageLevel.MEMORY_ONLY)
+      for (_ <- 1 to 2) assert(rdd.map(Unserialisable.id).collect().toSeq == (0 until n))
+      assert(rdd.flatMap { case r: Reading => Some(r.values.sum - r.id * 128); case _ => None }
+        .distinct().collect().toSeq == Seq(63.5))
+      val inMemory = sc.getRDDStorageInfo.find(_.id == rdd.id).get.memSize
+      if (inRegions) assert(segments == 2 && inMemory < (2 << 20), s"$segments segments, $inMemory bytes")
+      else assert(regions.isEmpty && inMemory > n / 2 * 1024L, s"$segments segments, $inMemory bytes")
+      rdd.unpersist(blocking = true)
+    }
   }
 
   test("an empty partition, and a small one which stays on the heap") {

@@ -7,8 +7,9 @@ import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
  * The elements of one partition on their way into a region.
  *
  * Invariant: elements keep their order, and none is lost. An element that nothing can serialise
- * stays as it is, between the handles. A partition of fewer than `smallPartitionBytes` in all stays
- * on the heap as bytes. The first value is always a handle.
+ * stays as it is, between the handles; the elements before it, back to the one that stayed before,
+ * stay on the heap as bytes if they would leave most of a frame unused. A partition of fewer than
+ * `smallPartitionBytes` in all stays there too. The first value is always a handle.
  */
 private[spark] final class ElementPacker(
     elements: Iterator[Any],
@@ -25,10 +26,7 @@ private[spark] final class ElementPacker(
   override protected def fill(): Unit = {
     while (noneReady && elements.hasNext) append(elements.next())
     if (noneReady) {
-      if (counted > 0 && writer.small(sink.position)) {
-        emit(counted, sink.position, writer.putOnHeap(sink, sink.position))
-      }
-      emitAll()
+      emitAll(writer.small)
       close()
     }
   }
@@ -42,11 +40,14 @@ private[spark] final class ElementPacker(
     } else {
       RddWarnings.onHeap(element, coder.lastReason)
       if (!emitted && counted == 0) emit(0, 0, writer.putOnHeap(sink, 0))
-      emitAll()
+      emitAll(_ < ShortBytes)
       pass(element)
     }
 
-  private def emitAll(): Unit = while (counted > 0) emitSegment()
+  private def emitAll(onHeap: Long => Boolean): Unit = while (counted > 0) {
+    val bytes = sink.position
+    if (onHeap(bytes)) emit(counted, bytes, writer.putOnHeap(sink, bytes)) else emitSegment()
+  }
 
   private def emitSegment(): Unit = {
     val count = cut(ends, counted, writer.targetBytes)
@@ -63,6 +64,7 @@ private[spark] final class ElementPacker(
 
 private[spark] object ElementPacker {
   private val CutBack = 3
+  private val ShortBytes = RegionWriter.FrameBytes / 2
 
   /**
    * How many of the `counted` elements that end at `ends` to put in one segment: as many as fit
