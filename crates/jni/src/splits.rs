@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use jni::sys::jlong;
 use papaya::HashMap;
-use warmset_placement::{Split, SplitDecision, SplitLimits, SplitTick, TICKS_PER_HALF_LIFE};
+use warmset_placement::{Split, SplitLimits, SplitTick, TICKS_PER_HALF_LIFE};
 use warmset_region::{PoolUse, Store};
 
 use crate::errors::Failure;
@@ -18,7 +18,7 @@ pub(crate) const LIMITS: usize = 4;
 /// Numbers that go into a tick.
 pub(crate) const TICK: usize = 7;
 /// Numbers that come out of it.
-pub(crate) const DECISION: usize = 6;
+pub(crate) const DECISION: usize = 10;
 
 static SPLITS: LazyLock<HashMap<jlong, Mutex<Running>>> = LazyLock::new(HashMap::new);
 static NEXT: AtomicI64 = AtomicI64::new(1);
@@ -50,7 +50,8 @@ pub(crate) fn tick(handle: jlong, store: &Store, heap: [jlong; TICK]) -> Result<
     // A tick that panicked has left numbers behind, any of which give a decision.
     let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
     let pool = store.pool_use();
-    let decision = running.tick(heap, &pool);
+    let seen = running.see(heap, &pool);
+    let decision = running.split.tick(&seen);
     if decision.pool_budget_bytes != pool.budget_bytes {
         store.set_budget(decision.pool_budget_bytes)?;
     }
@@ -60,20 +61,24 @@ pub(crate) fn tick(handle: jlong, store: &Store, heap: [jlong; TICK]) -> Result<
         decision.collect_to_bytes.unwrap_or(u64::MAX),
         decision.moves,
         decision.turns,
-        pool.pool_bytes,
+        u64::from(decision.is_stiff),
+        seen.pool_bytes,
+        seen.absent_bytes,
+        seen.wait_ns,
+        (seen.passes * 1e6) as u64,
     ];
     Ok(numbers.map(|number| jlong::try_from(number).unwrap_or(jlong::MAX)))
 }
 
 impl Running {
-    fn tick(&mut self, heap: [u64; TICK], pool: &PoolUse) -> SplitDecision {
+    fn see(&mut self, heap: [u64; TICK], pool: &PoolUse) -> SplitTick {
         let [elapsed_ns, total, committed, live, collect_ns, asked_ns, threads] = heap;
         let before = self.before.unwrap_or(*pool);
         let accesses = pool.access_ticks_total.saturating_sub(before.access_ticks_total);
         if elapsed_ns > 0 || self.before.is_none() {
             self.before = Some(*pool);
         }
-        self.split.tick(&SplitTick {
+        SplitTick {
             elapsed_ns,
             total_bytes: total,
             heap_committed_bytes: committed,
@@ -85,7 +90,7 @@ impl Running {
             pool_bytes: pool.pool_bytes,
             absent_bytes: pool.absent_bytes,
             passes: accesses as f64 / TICKS_PER_HALF_LIFE as f64,
-        })
+        }
     }
 }
 

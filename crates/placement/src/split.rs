@@ -34,6 +34,9 @@ const GUARD_PART: u64 = 16;
 const STEP_MAX_PART: u64 = 8;
 const STEP_MIN_PART: u64 = 64;
 
+/// Part of the total: a heap that becomes smaller by more at once does give memory back.
+const SHRUNK_PART: u64 = 8;
+
 /// Ticks with rates after a move before the next one: the rates of before say nothing any more.
 const SETTLE_TICKS: u32 = 3;
 
@@ -103,6 +106,8 @@ pub struct SplitDecision {
     pub moves: u64,
     /// Of those, against the one before.
     pub turns: u64,
+    /// The heap gave nothing back whenever it was asked: the split moves only where the heap grows by itself.
+    pub is_stiff: bool,
 }
 
 /// Who gets memory from the other.
@@ -181,6 +186,7 @@ impl Split {
             collect_to_bytes,
             moves: self.moves,
             turns: self.turns,
+            is_stiff: self.asking.is_stiff(),
         }
     }
 
@@ -190,7 +196,11 @@ impl Split {
         }
         let committed = tick.heap_committed_bytes;
         // The first look finds a heap that grew before there was a pool.
-        self.rise = self.rise.max(committed.saturating_sub(self.committed.unwrap_or(committed)));
+        let before = self.committed.unwrap_or(committed);
+        self.rise = self.rise.max(committed.saturating_sub(before));
+        if before.saturating_sub(committed) > tick.total_bytes / SHRUNK_PART {
+            self.asking.has_shrunk();
+        }
         self.committed = Some(committed);
         self.live = match tick.heap_live_bytes {
             now if now >= self.live || tick.asked_ns > 0 => now,
@@ -205,7 +215,7 @@ impl Split {
     /// Moves the heap's allowance by one step, if a byte is worth clearly more on one side. Gives the bytes by
     /// which the heap's live bytes were in the way.
     fn shift(&mut self, tick: &SplitTick) -> u64 {
-        if self.worth.ticks() < SETTLE_TICKS {
+        if self.worth.ticks() < SETTLE_TICKS || self.asking.is_stiff() {
             return 0;
         }
         let least = self.live_least.unwrap_or(0);
@@ -287,11 +297,16 @@ impl Split {
         let committed = tick.heap_committed_bytes;
         let least = tick.total_bytes / STEP_MIN_PART;
         let wanted = committed.saturating_sub(self.goal).saturating_add(missing);
-        let worth = if wanted < least { 0.0 } else { self.worth.pool_byte(tick) * wanted as f64 };
+        let worth = if wanted < least || self.asking.is_stiff() {
+            0.0
+        } else {
+            self.worth.pool_byte(tick) * wanted as f64
+        };
         let over = committed.saturating_add(self.limits.pool_min_bytes) > tick.total_bytes
             && committed > self.floor(tick).saturating_add(least);
+        let spare = committed.saturating_sub(self.floor(tick));
         self.asking
-            .decide(tick, worth, wanted, over)
+            .decide(tick, worth, wanted, spare, over)
             .then(|| committed.saturating_sub(wanted).max(self.limits.heap_min_bytes))
     }
 

@@ -116,7 +116,9 @@ public final class NativeStore {
    *     rates), bytes that heap and pool may have together, committed bytes, bytes used after the last collection,
    *     nanoseconds in collections that nobody asked for, nanoseconds of one that was asked for, threads that may wait
    * @param out becomes: the pool's budget, what the heap may have, the size to which it should be collected now
-   *     (Long.MAX_VALUE: no collection), moves of the split, turns among them, bytes of the pool's memory
+   *     (Long.MAX_VALUE: no collection), moves of the split, turns among them, whether the heap gives nothing back (1 or
+   *     0), bytes of the pool's memory, bytes that are in no frame, nanoseconds that readers waited since the last
+   *     tick, millionths of all cached bytes that they read
    */
   public static native void splitTick(long split, long store, long[] heap, long[] out);
 

@@ -25,11 +25,12 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   private val lookQueued = new AtomicBoolean
   private var handle = 0L
   private var timer: ScheduledExecutorService = _
-  private val out = new Array[Long](6)
+  private val out = new Array[Long](Outs)
   private var lastNs = System.nanoTime
   private var lastCollectionNs = heap.collectionNs
   private var askedNs = 0L
   private var warned = false
+  private var saidStiff = false
   @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes, 0L, 0L, 0L, 0L)
 
   def start(): this.type = {
@@ -81,16 +82,24 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     val outside = if (rates) MemorySplitHeap.outsideBytes(committed, out(PoolBytes)) else seen.outsideBytes
     val total =
       if (rates) MemorySplitRule.totalNow(plan, NativeStore.memoryLimit(), outside) else seen.totalBytes
-    store.splitTick(handle, Array(
+    val in = Array(
       if (rates) math.max(1L, now - lastNs) else 0L, total, committed, heap.liveBytes,
       if (rates) collectionNs - lastCollectionNs else 0L, if (rates) askedNs else 0L,
-      TaskSlots.ofThisProcess.toLong), out)
+      TaskSlots.ofThisProcess.toLong)
+    store.splitTick(handle, in, out)
+    logDebug(s"tick ${(in ++ out).mkString(",")}")
     if (rates) {
       lastNs = now
       lastCollectionNs = collectionNs
       askedNs = 0L
     }
     heap.allow(out(HeapAllowed), committed)
+    if (out(IsStiff) != 0 && !saidStiff) {
+      saidStiff = true
+      logWarning(s"${WarmsetConf.TotalMemory.name}: the Java heap gave nothing back when it was asked " +
+        s"(${heap.collectorNames}), so the split stays as it is" +
+        MemorySplitHeap.advice.map(what => s"; $what").getOrElse(""))
+    }
     seen = Seen(total, out(PoolBudget), out(HeapAllowed), outside, out(Moves), seen.collections)
     if (out(CollectTo) != Long.MaxValue) collect(out(CollectTo))
   }
@@ -137,7 +146,9 @@ private[spark] object MemorySplit {
   private val HeapAllowed = 1
   private val CollectTo = 2
   private val Moves = 3
-  private val PoolBytes = 5
+  private val IsStiff = 5
+  private val PoolBytes = 6
+  private val Outs = 10
 
   private final case class Seen(
       totalBytes: Long,

@@ -21,6 +21,10 @@ private[spark] final class MemorySplitHeap {
   private val collectors = ManagementFactory.getGarbageCollectorMXBeans.asScala.toSeq
   private val heapPools = ManagementFactory.getMemoryPoolMXBeans.asScala
     .filter(_.getType == MemoryType.HEAP).map(_.getName).toSet
+  private val youngPools = ManagementFactory.getMemoryPoolMXBeans.asScala
+    .filter(pool => pool.getName.contains("Eden") || pool.getName.contains("Survivor")).toSeq
+  private val isParallel = isOn(UseParallel)
+  private val shrinksInSteps = isOn(UseSerial) && isOn(InSteps)
   private val first = Flags.flatMap(name => option(name).filter(_.isWriteable).map(name -> _.getValue))
     .toMap
   private var current = first
@@ -54,7 +58,7 @@ private[spark] final class MemorySplitHeap {
       growing = allowedBefore > 0 && bytes > allowedBefore
       allowedBefore = bytes
     }
-    val free = MemorySplitRule.freePercent(liveLeast, bytes)
+    val free = freePercent(bytes)
     val least =
       if (bytes <= committed) 0
       else if (growing) free
@@ -73,12 +77,24 @@ private[spark] final class MemorySplitHeap {
     val before = System.nanoTime
     // Until one was seen, live bytes are only known to be no more than what is in use.
     if (liveAfterAsked.isEmpty) collect()
-    val free = MemorySplitRule.freePercent(liveLeast, bytes)
-    setFree(0, free)
+    setFree(0, freePercent(bytes))
     set(SoftMax, bytes.toString)
     collect()
+    // A heap that shrinks in steps gives nothing back at the first of them.
+    if (shrinksInSteps) {
+      (1 until StepsMax).takeWhile(_ => committedBytes > bytes + bytes / 8).foreach(_ => collect())
+    }
     System.nanoTime - before
   }
+
+  /** The ratio that makes the heap so large; Parallel knows it for its old generation alone. */
+  private def freePercent(bytes: Long): Int = {
+    val young = if (!isParallel) 0L else youngPools.map(_.getUsage.getCommitted).sum
+    MemorySplitRule.freePercent(liveLeast, math.max(0L, bytes - young))
+  }
+
+  /** How the log calls what collects this heap. */
+  def collectorNames: String = collectors.map(_.getName).mkString(", ")
 
   private def liveLeast: Long = math.min(liveBytes, liveAfterAsked.getOrElse(Long.MaxValue))
 
@@ -121,6 +137,16 @@ private[spark] object MemorySplitHeap {
   private val Periodic = "G1PeriodicGCInterval"
   private val Flags = Seq(MinFree, MaxFree, SoftMax, Periodic)
   private val PeriodicMs = "10000"
+  private val UseParallel = "UseParallelGC"
+  private val UseSerial = "UseSerialGC"
+  private val InSteps = "ShrinkHeapInSteps"
+  private val Uncommit = "ZUncommitDelay"
+
+  /** Without it the Parallel collector leaves its generations alone at a collection that was asked for. */
+  private val ShrinkOnAsk = "UseAdaptiveSizePolicyWithSystemGC"
+
+  /** The serial collector gives back 0, 10, 40 and 100 % of what it could, collection by collection. */
+  private val StepsMax = 4
 
   /** Collectors that work beside the program by default take a quarter of the processors. */
   private val ConcurrentWeight = 0.25
@@ -136,9 +162,21 @@ private[spark] object MemorySplitHeap {
     def size(name: String) = option(name).flatMap(_.getValue.toLongOption)
     val most = size("MaxHeapSize").getOrElse(Runtime.getRuntime.maxMemory)
     val stiff =
-      if (diagnostics == null) Some("this JVM has no flags that can be changed while it runs") else None
+      if (diagnostics == null) Some("this JVM has no flags that can be changed while it runs")
+      else if (isOn(UseParallel) && !isOn(ShrinkOnAsk)) {
+        Some(s"the Parallel collector gives no memory back without -XX:+$ShrinkOnAsk")
+      } else None
     MemorySplitRule.Heap(size("MinHeapSize").getOrElse(most), most, stiff)
   }
+
+  private def isOn(name: String): Boolean = option(name).exists(_.getValue == "true")
+
+  /** What would let this heap give memory back. */
+  def advice: Option[String] =
+    if (isOn("DisableExplicitGC")) Some("leave -XX:+DisableExplicitGC out")
+    else if (isOn("UseZGC")) option(Uncommit).map { delay =>
+      s"ZGC gives back what it has not used for ${delay.getValue} s; set -XX:$Uncommit=10"
+    } else None
 
   private def weight(collector: GarbageCollectorMXBean): Double = {
     val name = collector.getName
