@@ -54,7 +54,8 @@ private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues
 
   override def commit(value: AutoCloseable, block: BlockId): Unit = value match {
     case handle: RegionHandle =>
-      handle.committedTo = Some(block)
+      // Spark takes a block away whose put has failed.
+      if (!handle.commitTo(block)) throw TaskScope.ended()
       if (handle.region != null) RegionBlocks.put(handle.region.id, block)
     case _ =>
   }

@@ -1,7 +1,6 @@
 package io.warmset.spark
 
 import java.io.IOException
-import java.util.concurrent.atomic.AtomicBoolean
 
 import io.warmset.region.Region
 import org.apache.spark.storage.BlockId
@@ -11,10 +10,13 @@ import org.apache.spark.warmset.SparkInternals
  * A value of Spark's memory store whose bytes lie in a region.
  *
  * Invariant: it holds one reference on its region, if it has one, until `close`, which is O(1),
- * idempotent and never throws. Whoever has committed it (see TaskScope) closes it.
+ * idempotent and never throws. Whoever has committed it (see TaskScope) closes it. Either its task
+ * gives it back or a store owns it, never both.
  */
 private[spark] trait RegionHandle extends AutoCloseable {
-  private val closed = new AtomicBoolean
+  // Both under this handle's lock.
+  private var closed = false
+  private var abandoned = false
 
   /** Null where the bytes are on the heap. */
   private[spark] def region: Region
@@ -22,10 +24,29 @@ private[spark] trait RegionHandle extends AutoCloseable {
   /** The block of Spark's memory store that owns this handle, if one does. */
   @volatile private[spark] var committedTo: Option[BlockId] = None
 
-  override def close(): Unit =
-    if (region != null && closed.compareAndSet(false, true)) {
+  /**
+   * Marks it as the store's, which may have closed it by now. False if its task has given it back:
+   * then the store must not keep it.
+   */
+  private[spark] def commitTo(block: BlockId): Boolean = synchronized {
+    if (!abandoned) committedTo = Some(block)
+    !abandoned
+  }
+
+  /** Closes it unless a store owns it. */
+  private[spark] def abandon(): Unit = synchronized {
+    if (committedTo.isEmpty && region != null && !closed) {
+      abandoned = true
+      close()
+    }
+  }
+
+  override def close(): Unit = synchronized {
+    if (region != null && !closed) {
+      closed = true
       region.release()
     }
+  }
 }
 
 private[spark] object RegionHandle {

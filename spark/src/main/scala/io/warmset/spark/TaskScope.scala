@@ -51,7 +51,7 @@ private[spark] final class TaskScope private () {
   }
 
   private def checkNotEnded(): Unit =
-    if (ended) throw new TaskKilledException("the task ended before its partition was cached")
+    if (ended) throw TaskScope.ended()
 
   private def end(): Unit = synchronized {
     ended = true
@@ -60,13 +60,17 @@ private[spark] final class TaskScope private () {
 
   private def free(): Unit = {
     resources.reverseIterator.foreach(_.close())
-    handles.foreach(h => if (h.committedTo.isEmpty) h.close())
+    handles.foreach(_.abandon())
     handles.clear()
     resources.clear()
   }
 }
 
 private[spark] object TaskScope {
+  /** For a thread that goes on with what its task began: no part must pass for the whole. */
+  def ended(): TaskKilledException =
+    new TaskKilledException("the task ended before its partition was cached")
+
   /** A scope that ends with the running task; one per use, so that listeners keep their order. */
   def begin(): TaskScope = {
     val scope = new TaskScope

@@ -29,5 +29,8 @@ object BlockAccess {
   def locations(env: SparkEnv, blocks: Seq[BlockId]): Seq[Seq[String]] =
     TestBlocks.locations(env, blocks)
 
+  /** Bytes that Spark holds for blocks on their way into its memory store. */
+  def unrollMemory: Long = TestBlocks.unrollMemory(SparkEnv.get)
+
   def evict(env: SparkEnv, block: BlockId): Unit = TestBlocks.evict(env, block)
 }

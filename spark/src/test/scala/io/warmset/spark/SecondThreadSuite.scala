@@ -1,15 +1,20 @@
 package io.warmset.spark
 
+import java.io.{InputStream, OutputStream}
 import java.nio.file.{Files, Path}
 import java.util.concurrent.TimeUnit
 
 import scala.util.Try
 
-import org.apache.spark.TaskKilledException
+import org.apache.spark.{SparkEnv, TaskKilledException}
 import org.apache.spark.rdd.RDD
+import org.apache.spark.serializer.SerializationStream
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.functions.{col, udf}
+import org.apache.spark.storage.{BlockId, RDDBlockId}
+import org.apache.spark.storage.memory.warmset.{OwnedValues, TestBlocks}
+import org.apache.spark.warmset.TaskEnd
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
@@ -67,6 +72,18 @@ class SecondThreadSuite extends AnyFunSuite with WarmsetSession {
     df.unpersist(blocking = true)
   }
 
+  test("a task that ends after its block was made and before it is stored: the store does not keep it") {
+    val elements = Seq.tabulate(1000)(i => Array.fill(100)(i.toDouble))
+    for ((ends, kept) <- Seq(false -> true, true -> false)) {
+      val results = spark.sparkContext.parallelize(Seq(1), 1).map { _ =>
+        val (stored, put) = TestBlocks.put(SparkEnv.get, new EndingTask(ends), RDDBlockId(1000000, 0), elements)
+        (stored, put.failed.map(_.getClass.getSimpleName).getOrElse(""))
+      }.collect().toSeq
+      assert(results == Seq((kept, if (kept) "" else "TaskKilledException")))
+      assertNothingLeft()
+    }
+  }
+
   test("processes that read a line of a filtered cache and end") {
     val df = rows(20000).cache()
     df.count()
@@ -83,6 +100,31 @@ class SecondThreadSuite extends AnyFunSuite with WarmsetSession {
     assert(filtered.count() == 6667)
     df.unpersist(blocking = true)
   }
+}
+
+/** Values as ours are, whose task ends when the last of them has been asked for. */
+private class EndingTask(ends: Boolean) extends OwnedValues {
+  private val ours = new BlockOwnership(everyRdd = true)
+
+  override def putting[T](block: BlockId)(put: => T): T = ours.putting(block)(put)
+  override def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any] = {
+    val adopted = ours.adopt(values, warm)
+    new Iterator[Any] {
+      override def hasNext: Boolean = adopted.hasNext || {
+        if (ends) TaskEnd.now()
+        false
+      }
+      override def next(): Any = adopted.next()
+    }
+  }
+  override def adoptBytes(
+      values: Iterator[Any],
+      open: OutputStream => SerializationStream): Option[Iterator[Any]] = ours.adoptBytes(values, open)
+  override def packed(first: Any): Boolean = ours.packed(first)
+  override def present(values: Iterator[Any]): Iterator[Any] = ours.present(values)
+  override def stream(values: Iterator[Any]): InputStream = ours.stream(values)
+  override def bytes(values: Iterator[Any]): Long = ours.bytes(values)
+  override def commit(value: AutoCloseable, block: BlockId): Unit = ours.commit(value, block)
 }
 
 object SecondThread {

@@ -64,7 +64,7 @@ private[spark] final class ElementPacker(
 
 private[spark] object ElementPacker {
   private val CutBack = 3
-  private val ShortBytes = RegionWriter.FrameBytes / 2
+  private val ShortBytes = StoreRoom.FrameBytes / 2
 
   /**
    * How many of the `counted` elements that end at `ends` to put in one segment: as many as fit

@@ -36,6 +36,9 @@ trait OwnedValues {
   /** Its length. */
   def bytes(values: Iterator[Any]): Long
 
-  /** Called once for each closeable value of a block that the store owns now, and will close. */
+  /**
+   * Called once for each closeable value of a block that the store owns now, and will close. Throws
+   * where the store must not keep the block.
+   */
   def commit(value: AutoCloseable, block: BlockId): Unit
 }

@@ -109,7 +109,13 @@ private[spark] class WarmMemoryStore(
     }
     val result = super.putIteratorAsValues(
       blockId, seen, MemoryMode.ON_HEAP, tag.asInstanceOf[ClassTag[T]])
-    if (result.isRight) closeable.foreach(owned.commit(_, blockId))
+    try if (result.isRight) closeable.foreach(owned.commit(_, blockId))
+    catch {
+      // Spark would do so too, but not where the task has ended and given its locks back.
+      case refused: Throwable =>
+        remove(blockId)
+        throw refused
+    }
     result
   }
 

@@ -1,6 +1,10 @@
 package org.apache.spark.storage.memory.warmset
 
+import scala.reflect.ClassTag
+import scala.util.Try
+
 import org.apache.spark.SparkEnv
+import org.apache.spark.memory.MemoryMode
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.{BlockEvictionHandler, DeserializedMemoryEntry}
 import org.apache.spark.storage.memory.{MemoryEntry, MemoryStore}
@@ -18,6 +22,8 @@ object TestBlocks {
   def locations(env: SparkEnv, blocks: Seq[BlockId]): Seq[Seq[String]] =
     env.blockManager.master.getLocations(blocks.toArray).map(_.map(_.executorId))
 
+  def unrollMemory(env: SparkEnv): Long = env.blockManager.memoryStore.currentUnrollMemory
+
   def evict(env: SparkEnv, block: BlockId): Unit = {
     val manager = env.blockManager
     val locks = manager.blockInfoManager
@@ -28,6 +34,21 @@ object TestBlocks {
     val level = handler.dropFromMemory[Any](block, () => Left(values))(entry.classTag)
     if (level.isValid) locks.unlock(block) else locks.removeBlock(block)
     require(!manager.memoryStore.contains(block), s"$block was not evicted")
+  }
+
+  /**
+   * Puts elements by a store of this process whose values are `owned`; whether they are in it then,
+   * and what the put threw.
+   */
+  def put(env: SparkEnv, owned: OwnedValues, block: BlockId, elements: Seq[Any]): (Boolean, Try[_]) = {
+    val manager = env.blockManager
+    val store = new WarmMemoryStore(manager.conf, manager.blockInfoManager, manager.serializerManager,
+      env.memoryManager, field("blockEvictionHandler").asInstanceOf[BlockEvictionHandler], owned)
+    val result =
+      Try(store.putIteratorAsValues(block, elements.iterator, MemoryMode.ON_HEAP, ClassTag.Any))
+    val stored = store.contains(block)
+    store.remove(block)
+    (stored, result)
   }
 
   /** What Spark's memory store keeps to itself. */
