@@ -37,6 +37,10 @@ struct Machine {
     noise: f64,
     /// Whether an asked collection gives memory back.
     shrinks: bool,
+    /// Ticks after which the heap takes back what it gave.
+    rebounds_after: Option<u32>,
+    /// Ticks until then, and what it had.
+    rebound: Option<(u32, u64)>,
 }
 
 impl Machine {
@@ -61,6 +65,8 @@ impl Machine {
             random: 0x9e37_79b9_7f4a_7c15,
             noise: 1.0,
             shrinks: true,
+            rebounds_after: None,
+            rebound: None,
         }
     }
 
@@ -85,6 +91,14 @@ impl Machine {
         if self.live_seen > self.committed / 5 * 3 {
             self.live_seen = phase.live + phase.live / 20;
         }
+        self.rebound = match self.rebound {
+            Some((0, committed)) => {
+                self.take(committed);
+                None
+            }
+            Some((ticks, committed)) => Some((ticks - 1, committed)),
+            None => None,
+        };
         let (collect, wait) = self.costs(phase);
         if collect > 0.02 && self.committed < self.decision.heap_allowed_bytes {
             self.committed = self.decision.heap_allowed_bytes.min(self.committed + self.total / 16);
@@ -120,6 +134,7 @@ impl Machine {
             self.asked_ns = phase.live / 2;
             self.live_seen = phase.live;
             if self.shrinks {
+                self.rebound = self.rebounds_after.map(|ticks| (ticks, self.committed));
                 self.committed = self.committed.min(to.max(phase.live + phase.live / 4));
             }
         }
@@ -142,19 +157,28 @@ impl Machine {
 
     /// A new phase whose live bytes the heap takes at once, as heaps do; Warmset looks after the collection.
     fn enter(&mut self, phase: Phase) {
-        self.committed = self.committed.max(phase.live + phase.live / 8);
         self.live_seen = phase.live;
-        let tick = SplitTick {
-            total_bytes: self.total,
-            heap_committed_bytes: self.committed,
-            heap_live_bytes: phase.live,
-            pool_bytes: self.pool,
-            ..SplitTick::default()
-        };
-        self.decision = self.split.tick(&tick);
+        self.take(phase.live + phase.live / 8);
+        let tick = self.looked();
         self.check(&tick, phase);
+    }
+
+    /// The heap takes so much without being asked, and Warmset looks.
+    fn take(&mut self, committed: u64) {
+        self.committed = self.committed.max(committed);
+        self.decision = self.split.tick(&self.looked());
         self.budget = self.decision.pool_budget_bytes;
         self.pool = self.pool.min(self.budget);
+    }
+
+    fn looked(&self) -> SplitTick {
+        SplitTick {
+            total_bytes: self.total,
+            heap_committed_bytes: self.committed,
+            heap_live_bytes: self.live_seen,
+            pool_bytes: self.pool,
+            ..SplitTick::default()
+        }
     }
 
     fn run(&mut self, phase: Phase, ticks: u32) {
@@ -265,6 +289,56 @@ fn a_heap_that_gives_nothing_back_is_asked_less_and_less() {
     machine.run(Phase { live: 250 * MIB, ..SCAN }, 1000);
     assert!((1..=16).contains(&machine.asks), "asked {} times", machine.asks);
     assert!(machine.pool + machine.committed <= TOTAL);
+}
+
+#[test]
+fn a_heap_that_takes_back_what_it_gave_is_asked_less_and_less() {
+    for rebounds_after in [1, 2, 4, 7] {
+        let mut machine = Machine::new(TOTAL, 2500 * MIB, 1200 * MIB);
+        machine.rebounds_after = Some(rebounds_after);
+        machine.run(Phase { live: 250 * MIB, ..SCAN }, 60);
+        let early = machine.asks;
+        machine.run(Phase { live: 250 * MIB, ..SCAN }, 540);
+        let late = machine.asks - early;
+        assert!(early >= 1);
+        if rebounds_after < 5 {
+            assert!(machine.asks <= 9, "asked {} times, back after {rebounds_after}", machine.asks);
+            assert!(!machine.decision.is_stiff, "it did give, for a moment");
+        } else {
+            // What it gives for longer is worth asking for, as long as a collection costs a twentieth at most.
+            assert!(late <= 540 / 5, "asked {late} times");
+        }
+    }
+}
+
+#[test]
+fn what_is_given_for_a_moment_is_not_worth_a_long_collection() {
+    // A collection of 125 ms that is worth a few percent of the time, for a minute or for six seconds.
+    let phase = Phase { live: 250 * MIB, wait: 0.000_02, ..SCAN };
+    let asks = |rebounds_after| {
+        let mut machine = Machine::new(TOTAL, 2500 * MIB, 1200 * MIB);
+        machine.rebounds_after = rebounds_after;
+        machine.run(phase, 600);
+        machine.asks
+    };
+    assert!((1..=5).contains(&asks(None)), "asked {} times of a heap that stays small", asks(None));
+    assert!((1..=5).contains(&asks(Some(6))), "asked {} times of one that does not", asks(Some(6)));
+}
+
+#[test]
+fn a_heap_that_never_gives_is_called_stiff_and_its_split_stays() {
+    let mut machine = Machine::new(TOTAL, 2500 * MIB, 1200 * MIB);
+    machine.shrinks = false;
+    machine.run(SCAN, 120);
+    assert!(machine.decision.is_stiff, "asked {} times", machine.asks);
+    let (moves, asks) = (machine.decision.moves, machine.asks);
+    machine.run(SCAN, 500);
+    assert_eq!((machine.decision.moves, machine.asks), (moves, asks));
+    // It was seen to give by itself: the split works again.
+    machine.committed = 900 * MIB;
+    machine.shrinks = true;
+    machine.run(SCAN, 60);
+    assert!(!machine.decision.is_stiff && machine.pool > 2800 * MIB, "{} MiB", machine.pool / MIB);
 }
 
 #[test]
