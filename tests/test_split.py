@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
 from e2e import paths
 from e2e.child import StartFailed
+from e2e.cluster import await_true, standalone
 from e2e.launch import Launch
 
 MIB = 1 << 20
@@ -60,6 +64,57 @@ def test_a_heap_that_cannot_shrink_is_said_once_and_split_as_it_starts(launch: L
         said = [line for line in child.log_lines() if "stays as it starts" in line]
     assert len(said) == 1 and "-Xms is equal to -Xmx" in said[0]
     assert stats["budget_bytes"] == 64 * MIB and stats["total_budget_bytes"] == 800 * MIB
+
+
+def test_a_collector_that_gives_nothing_back_is_said_once(launch: Launch) -> None:
+    options = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+    with launch(VERSION, settings(800, "512m") | options) as child:
+        stats = child.call("split.memory")
+        said = [line for line in child.log_lines() if "stays as it starts" in line]
+    assert len(said) == 1 and "-XX:+UseAdaptiveSizePolicyWithSystemGC" in said[0]
+    assert stats["budget_bytes"] == 64 * MIB and stats["split_collections_total"] == 0
+
+
+def test_the_parallel_collector_gives_back_where_it_may(launch: Launch) -> None:
+    total = 1100
+    options = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:+UseAdaptiveSizePolicyWithSystemGC"}
+    with launch(VERSION, settings(total, "900m") | options) as child:
+        seen = child.call("split.scans", mebibytes=900, seconds=30, seconds_max=180)
+        said = [line for line in child.log_lines() if "stays as it" in line]
+    samples = seen["samples"]
+    assert not said
+    assert samples[-1]["budget_bytes"] >= 256 * MIB, samples[-1]
+    assert samples[-1]["heap_committed_bytes"] + samples[-1]["pool_bytes"] <= total * MIB
+
+
+def test_each_executor_splits_a_budget_of_its_own(launch: Launch, tmp_path: Path) -> None:
+    conf = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.driver.memory": "512m",
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.cores.max": "2",
+        "spark.warmset.stats.interval": "200ms",
+        "spark.warmset.totalMemory": "640m",
+        "spark.warmset.memory": "32m",
+    }
+    made = tmp_path / "made"
+    made.mkdir()
+    with standalone(VERSION, tmp_path / "cluster") as cluster:
+        where = {"spark.master": cluster.url, "spark.warmset.dir": str(cluster.workdir)}
+        with launch(VERSION, conf | where) as child:
+            base = child.call("ui.url")
+            child.call("spread.fill", level="MEMORY_AND_DISK", made=str(made))
+
+            def stores() -> list[dict[str, Any]]:
+                with urllib.request.urlopen(f"{base}/warmset/json/", timeout=10) as answer:
+                    found = [executor["stats"] for executor in json.load(answer)["executors"]]
+                return found if len(found) == 2 and all(store.get("total_budget_bytes") for store in found) else []
+
+            for store in await_true(stores, "both executors report their split", 30):
+                assert store["total_budget_bytes"] == 640 * MIB
+                assert 0 < store["heap_committed_bytes"] + store["pool_bytes"] <= 640 * MIB
 
 
 @pytest.mark.parametrize(("total", "why"), [("12m", "must be a size"), ("4t", "are kept for what the JVM needs")])

@@ -23,7 +23,7 @@ private[spark] final class MemorySplitHeap {
     .filter(_.getType == MemoryType.HEAP).map(_.getName).toSet
   private val youngPools = ManagementFactory.getMemoryPoolMXBeans.asScala
     .filter(pool => pool.getName.contains("Eden") || pool.getName.contains("Survivor")).toSeq
-  private val isParallel = isOn(UseParallel)
+  private val ratiosOfOld = isOn(UseParallel) || isOn(UseSerial)
   private val shrinksInSteps = isOn(UseSerial) && isOn(InSteps)
   private val first = Flags.flatMap(name => option(name).filter(_.isWriteable).map(name -> _.getValue))
     .toMap
@@ -87,9 +87,9 @@ private[spark] final class MemorySplitHeap {
     System.nanoTime - before
   }
 
-  /** The ratio that makes the heap so large; Parallel knows it for its old generation alone. */
+  /** The ratio that makes the heap so large; Parallel and Serial know it for their old generation alone. */
   private def freePercent(bytes: Long): Int = {
-    val young = if (!isParallel) 0L else youngPools.map(_.getUsage.getCommitted).sum
+    val young = if (!ratiosOfOld) 0L else youngPools.map(_.getUsage.getCommitted).sum
     MemorySplitRule.freePercent(liveLeast, math.max(0L, bytes - young))
   }
 
@@ -188,11 +188,15 @@ private[spark] object MemorySplitHeap {
     val counted = ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted +
       ManagementFactory.getPlatformMXBeans(classOf[BufferPoolMXBean]).asScala
         .filter(_.getName == "direct").map(_.getMemoryUsed).sum
-    math.max(counted, residentBytes.getOrElse(0L) - committedBytes - poolBytes)
+    math.max(counted, residentBytes(committedBytes).getOrElse(0L) - committedBytes - poolBytes)
   }
 
-  private def residentBytes: Option[Long] =
-    Try(Files.readAllLines(Path.of("/proc/self/status")).asScala).toOption.flatMap {
-      _.collectFirst { case line if line.startsWith("VmRSS:") => line.filter(_.isDigit).toLong << 10 }
-    }
+  /** ZGC before JDK 24 maps each page of its heap up to three times, and each counts as resident. */
+  private def residentBytes(committedBytes: Long): Option[Long] = {
+    val status = Try(Files.readAllLines(Path.of("/proc/self/status")).asScala).getOrElse(Seq.empty)
+    def size(name: String) =
+      status.collectFirst { case line if line.startsWith(name) => line.filter(_.isDigit).toLong << 10 }
+    val again = if (isOn("UseZGC")) size("RssShmem:").fold(0L)(_ - committedBytes) else 0L
+    size("VmRSS:").map(_ - math.max(0L, again))
+  }
 }
