@@ -24,6 +24,15 @@ TRAINERS = {
 }
 # The first samples come sooner one after the other: what is over soon is seen as well.
 SAMPLE_INTERVAL_S, SAMPLE_INTERVAL_FIRST_S = 0.5, 0.03
+# What a session with one budget for heap and pool has besides.
+SPLIT_FIGURES = (
+    "heap_committed_bytes",
+    "heap_allowed_bytes",
+    "budget_bytes",
+    "pool_bytes",
+    "split_moves_total",
+    "split_collections_total",
+)
 
 
 class Trainer(Worker):
@@ -110,6 +119,7 @@ class Trainer(Worker):
                 "live_bytes": store["live_bytes"],
                 "resident_bytes": store["resident_bytes"],
             }
+            storage |= {name: store[name] for name in SPLIT_FIGURES if name in store}
         return {"at_s": at_s, **storage}
 
 

@@ -21,21 +21,22 @@ from harness.contest import CACHE_TIMEOUT_S, Player
 from harness.course import Course
 from harness.statistics import rounded
 from harness.training import Place
-from harness.workloads import NAMES, ROW_BYTES, Size, Workload, workload
+from harness.workloads import NAMES, ROW_BYTES, TRAINERS, Size, Workload, workload
 
 MIB = 1 << 20
 # What a JVM needs beside heap and pool; the controller keeps 512 MiB of it free.
 OVERHEAD_BYTES = 576 * MIB
 CHANGING = "changing"
-CYCLES, SCANS = 3, 8
+CYCLES, CYCLES_QUICK, SCANS = 2, 1, 8
 README = """# spark-split
 
 `make bench B=spark-split{quick}`, on the machine described in `raw.json`, which has all figures. Every engine is Spark
 4.2 with Warmset in a memory group of {budget} MiB of heap and pool together, plus {overhead} MiB for what a JVM needs
-besides. Five have a fixed heap ({shares} of the budget); one has `spark.warmset.totalMemory`. Each runs each workload
-of `spark-ml` ({rows} rows, {iterations} iterations) once, alone, after a warm-up on a part of the data; a workload's
-time is the mean of its passes but the first two. `{changing}` runs {cycles} times a shuffle that fills the heap and
-{scans} scans of a cached table; its time is the whole. A ratio is the best fixed split's time over the controller's.
+besides. Some have a fixed heap ({shares} of the budget); one has `spark.warmset.totalMemory`. Each runs each workload
+asked for ({rows} rows, {iterations} iterations) once, alone, after a warm-up on a part of the data (not in the quick
+form); a workload's time is the mean of its passes but the first two. `{changing}` runs {cycles} times a shuffle that
+fills the heap and {scans} scans of a cached table; its time is the whole. A ratio is the best fixed split's time over
+the controller's.
 """
 
 
@@ -53,20 +54,22 @@ def parse() -> argparse.Namespace:
     names = (*NAMES, CHANGING)
     parser = argparse.ArgumentParser(prog="make bench B=spark-split", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
-    parser.add_argument("--jobs", help=f"which of {','.join(names)} to run (all; lgr,{CHANGING} with --quick)")
+    parser.add_argument("--jobs", help=f"which of {','.join(names)} to run")
     parser.add_argument("--rows", type=int, help="rows of 50 doubles")
     parser.add_argument("--budget", type=int, metavar="MIB", help="heap and pool together")
     parser.add_argument("--iterations", type=int, help="iterations of a fit")
     options = parser.parse_args()
     quick = options.quick
-    options.jobs = (options.jobs or (f"lgr,{CHANGING}" if quick else ",".join(names))).split(",")
+    options.jobs = (options.jobs or ",".join((*(TRAINERS if not quick else ("lgr",)), CHANGING))).split(",")
     for name in options.jobs:
         if name not in names:
             parser.error(f"--jobs: {name} is none of {', '.join(names)}")
-    options.rows = options.rows or (600_000 if quick else 8_000_000)
+    options.rows = options.rows or (500_000 if quick else 4_000_000)
     options.files = 8 if quick else 40
     options.budget = options.budget or (768 if quick else 1600)
-    options.iterations = options.iterations or (5 if quick else 30)
+    options.iterations = options.iterations or (5 if quick else 12)
+    options.cycles = CYCLES_QUICK if quick else CYCLES
+    options.shares = splits.SHARES_QUICK if quick else splits.SHARES
     options.cpus = min(2, len(os.sched_getaffinity(0)))
     return options
 
@@ -74,8 +77,9 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Runs all jobs with all splits; exit code 1 if the controller failed somewhere or results differ."""
     options = parse()
+    contestants = splits.of_shares(options.shares)
     course = Course("spark-split", readme(options), "jobs", figures, table, sound)
-    return course.run(options, 1 + len(options.jobs) * len(splits.ALL), measure)
+    return course.run(options, 1 + len(options.jobs) * len(contestants), measure)
 
 
 def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, dict]]:
@@ -83,26 +87,37 @@ def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, di
     place.progress.step(f"generating {options.rows} rows of numbers (kept in data/)")
     size = Size(learnable.table(options.rows, options.files), options.rows, options.files, options.iterations)
     for job in jobs(options, size):
-        yield job.name, {split.name: play(split, job, size, options.budget * MIB, place) for split in splits.ALL}
+        yield (
+            job.name,
+            {
+                split.name: play(split, job, size, options.budget * MIB, place)
+                for split in splits.of_shares(options.shares)
+            },
+        )
 
 
 def jobs(options: argparse.Namespace, size: Size) -> Iterator[Job]:
     """The jobs that were asked for."""
     for name in options.jobs:
-        yield changing(size) if name == CHANGING else training(workload(name, size), workload(name, size.small()))
+        if name == CHANGING:
+            yield changing(size, options.cycles)
+        else:
+            small = None if options.quick else workload(name, size.small())
+            yield training(workload(name, size), small)
 
 
-def training(job: Workload, small: Workload) -> Job:
-    """A fit after a warm-up on a part of the data."""
+def training(job: Workload, small: Workload | None) -> Job:
+    """A fit, after a warm-up on a part of the data if there is one."""
 
     def play(player: Player) -> dict | None:
-        player.ask(f"{job.name} on a part", small.timeout_s, **small.request(0))
+        if small is not None:
+            player.ask(f"{job.name} on a part", small.timeout_s, **small.request(0))
         return player.ask(job.name, job.timeout_s, **job.request(0))
 
     return Job(job.name, play, lambda answer: mean(map(passes.seconds, passes.steady(answer, job))))
 
 
-def changing(size: Size) -> Job:
+def changing(size: Size, cycles: int) -> Job:
     """Phases over a cached table as large as the rows."""
     rows = size.rows * ROW_BYTES // 64
 
@@ -110,7 +125,7 @@ def changing(size: Size) -> Job:
         columns = ", ".join(f"rand({number}) as d{number}" for number in range(8))
         query = f"select {columns} from range(0, {rows}, 1, {size.partitions})"
         player.ask("cache", CACHE_TIMEOUT_S, op="cache", name="numbers", query=query, level="MEMORY_AND_DISK_DESER")
-        message = {"op": "phases", "table": "numbers", "cycles": CYCLES, "rows": size.rows * 4, "scans": SCANS}
+        message = {"op": "phases", "table": "numbers", "cycles": cycles, "rows": size.rows * 4, "scans": SCANS}
         return player.ask(CHANGING, CACHE_TIMEOUT_S, **message)
 
     return Job(CHANGING, play, lambda answer: answer["seconds"])
@@ -156,7 +171,7 @@ def figures(found: dict[str, dict]) -> dict:
 
 def table(found: dict[str, dict]) -> str:
     """Seconds, a job per line."""
-    names = [split.name for split in splits.ALL]
+    names = list(next(iter(found.values())))
     lines = [f"{'seconds':12}" + "".join(f"{name:>12}" for name in names) + f"{'ratio':>8}"]
     for job, runs in found.items():
         cells = "".join(f"{runs[name]['seconds'] or math.nan:12.2f}" for name in names)
@@ -168,8 +183,8 @@ def readme(options: argparse.Namespace) -> str:
     """How the figures came about."""
     return README.format(
         quick=" QUICK=1" if options.quick else "", budget=options.budget, overhead=OVERHEAD_BYTES >> 20,
-        shares=", ".join(f"{share:.0%}" for share in splits.SHARES), rows=options.rows,
-        iterations=options.iterations, changing=CHANGING, cycles=CYCLES, scans=SCANS,
+        shares=", ".join(f"{share:.0%}" for share in options.shares), rows=options.rows,
+        iterations=options.iterations, changing=CHANGING, cycles=options.cycles, scans=SCANS,
     )  # fmt: skip
 
 

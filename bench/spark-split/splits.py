@@ -11,6 +11,8 @@ from harness.settings import HEAP_BYTES_MIN, JOBS_JAR, MIB
 
 # Of the budget, what is heap; the smallest is no less than what Spark starts with.
 SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)
+# Where the budget is little more than the smallest heap.
+SHARES_QUICK = (0.7,)
 # With the controller the heap may become this large.
 HEAP_MOST = 0.85
 CONTROLLER = "controller"
@@ -46,4 +48,6 @@ class Split:
         return replace(made, name=self.name, title=title, conf=conf, worker="harness.trainer")
 
 
-ALL = (*[Split(share) for share in SHARES], Split(None))
+def of_shares(shares: tuple[float, ...]) -> list[Split]:
+    """Those, and the controller."""
+    return [*map(Split, shares), Split(None)]
