@@ -43,6 +43,8 @@ public final class ElementCoder {
     int foryFailures;
     /** What one of its elements led to that must stay as it is; null if none did. */
     String leftAlone;
+    /** Whether the fallbacks' loader gives this very class for its name. */
+    boolean known;
 
     Entry(int id, ClassCodec codec, Refusal refusal) {
       this.id = id;

@@ -21,7 +21,8 @@ import sun.misc.Unsafe;
  * </pre>
  *
  * <p>Invariant: Fory is used for a class only after an object of it was read back, and only for
- * what Java could serialise too. The checksum keeps damaged bytes from Fory, which trusts its
+ * what Java could serialise too. Blobs name their classes: what the loader knows another class by,
+ * or none, is refused. The checksum keeps damaged bytes from Fory, which trusts its
  * input.
  */
 public final class ElementFallbacks {
@@ -35,11 +36,13 @@ public final class ElementFallbacks {
   /** For the class loader that this class came from: it lives as long. */
   private static ElementFallbacks own;
 
+  private final ClassLoader loader;
   private final ForyBlobs fory;
   private final SparkBlobs spark;
   private final Set<Class<?>> proven = ConcurrentHashMap.newKeySet();
 
   ElementFallbacks(ClassLoader loader, Supplier<SerializerInstance> serializers) {
+    this.loader = loader;
     fory = new ForyBlobs(loader);
     spark = new SparkBlobs(loader, serializers);
   }
@@ -85,6 +88,11 @@ public final class ElementFallbacks {
         entry.foryFailures++;
         foryFailure = "Fory: " + e;
       }
+    }
+    if (!entry.known) {
+      String foreign = Qualification.foreign(element.getClass(), loader);
+      if (foreign != null) return foreign;
+      entry.known = true;
     }
     try {
       put(ElementCoder.ID_SPARK, spark.write(element), sink);

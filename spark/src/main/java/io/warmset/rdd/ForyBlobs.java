@@ -8,6 +8,7 @@ import java.util.function.BiPredicate;
 import org.apache.fory.Fory;
 import org.apache.fory.logging.LoggerFactory;
 import org.apache.fory.resolver.TypeResolver;
+import org.apache.fory.serializer.Serializer;
 
 /**
  * Objects as bytes of Apache Fory, with references followed, for the classes of one class loader.
@@ -63,6 +64,15 @@ final class ForyBlobs {
           .withMaxTypeMetaBytes(Integer.MAX_VALUE)
           .withTypeChecker(this::mayBeWritten)
           .build();
+      fory.registerSerializerFactory(this::checkKnown);
+    }
+
+    /** Asked once for each class; Fory makes the serialiser itself. */
+    private Serializer<?> checkKnown(TypeResolver resolver, Class<?> type) {
+      String why = Qualification.foreign(type, loader);
+      if (why == null) return null;
+      leftAlone = why;
+      throw new LeftAlone(why);
     }
 
     private boolean mayBeWritten(TypeResolver resolver, String name) {

@@ -36,6 +36,24 @@ final class Qualification {
     return null;
   }
 
+  /** Why a blob, which names its classes, would not be read as this very class; null if it would. */
+  static String foreign(Class<?> type, ClassLoader loader) {
+    Class<?> inner = type;
+    while (inner.isArray()) inner = inner.getComponentType();
+    ClassLoader from = inner.getClassLoader();
+    // The last two are written as what they stand for.
+    if (from == null || from == loader || from == Qualification.class.getClassLoader()
+        || inner.isHidden() || Proxy.isProxyClass(inner)) {
+      return null;
+    }
+    try {
+      if (Class.forName(inner.getName(), false, loader) == inner) return null;
+    } catch (ClassNotFoundException | LinkageError e) {
+      // It cannot be read at all.
+    }
+    return inner.getName() + " is not the class that the task's class loader knows by that name";
+  }
+
   /** Why a class that is no array cannot be copied field by field; null if it can. */
   static String refusal(Class<?> type) {
     String name = type.getName();
