@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from typing import Any
 
 import pytest
-from e2e import paths
+from e2e import paths, shell
 from e2e.launch import Launch
 
 FORY, FIRST = 1, 3
@@ -44,3 +45,33 @@ def test_the_jar_has_what_it_bundles_under_its_own_name_with_its_licences() -> N
     assert {"META-INF/LICENSE", "META-INF/licenses/LICENSE-janino.txt", "META-INF/licenses/LICENSE-kryo.txt"} <= names
     assert "Apache Fory" in notice
     assert "Multi-Release: true" in manifest and "io.warmset.spark" in manifest
+
+
+REDEFINED = """
+case class Point(x: Int, name: String)
+val old = sc.parallelize(0 until 20000, 2).map(i => Point(i, "n" + i)).persist()
+answer("filled", old.count())
+case class Point(name: String, x: Double, more: Array[Long])
+val fresh = sc.parallelize(0 until 20000, 2).map(i => Point("f" + i, -i, Array(i, i + 1L))).persist()
+answer("filled again", fresh.count())
+answer("old", old.map(p => p.x.toLong + p.name.length).sum().toLong)
+answer("fresh", fresh.map(p => p.x.toLong + p.more.sum + p.name.length).sum().toLong)
+answer("both", old.zip(fresh).map { case (a, b) => a.x + b.x }.sum().toLong)
+answer("first", old.first().toString + fresh.first().name)
+answer("regions", io.warmset.spark.Warmset.statsJson())
+"""
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_a_class_defined_again_in_the_shell(launch: Launch, spark_version: str) -> None:
+    """What was cached before is read as the old class, what is cached after as the new one."""
+    workdir = launch.new_directory()
+    (workdir / "regions").mkdir()
+    conf = launch.conf(workdir, {"spark.warmset.rdd.enabled": "true"}, plugin=True)
+    seen = shell.answers(spark_version, conf, workdir, REDEFINED)
+    numbers, digits = sum(range(20_000)), sum(len(str(i)) + 1 for i in range(20_000))
+    assert (seen["filled"], seen["filled again"]) == ("20000", "20000"), seen["shell"]
+    assert int(seen["old"]) == numbers + digits
+    assert int(seen["fresh"]) == -numbers + 2 * numbers + 20_000 + digits
+    assert (seen["both"], seen["first"]) == ("0", "Point(0,n0)f0")
+    assert json.loads(seen["regions"])["regions"] == 4

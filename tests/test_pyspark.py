@@ -50,6 +50,15 @@ def test_levels_on_disk_only_stay_sparks(child: SparkChild, launch: Launch, leve
     assert_round_trip(child.call("storage.round_trip", level=level), in_regions=False, stock=launch.stock)
 
 
+def test_the_level_of_persist_warm(child: SparkChild, launch: Launch) -> None:
+    """Without spark.warmset.rdd.enabled: RDDs are in regions because they were asked to be."""
+    seen = child.call("storage.warm_level")
+    assert seen["right"] == [True] * 5
+    assert seen["levels"] == [True, True]
+    assert seen["left"] == 0
+    assert launch.stock or all(seen["held"])
+
+
 def test_filters(child: SparkChild, launch: Launch) -> None:
     answer = child.call("storage.filters")
     for text, (cached, uncached) in answer["seen"].items():

@@ -145,3 +145,23 @@ def larger_than_memory(
         return seen
     frame.unpersist(blocking=True)
     return seen | {"left": regions.left_after_collection(spark)}
+
+
+def warm_level(spark: SparkSession) -> dict[str, Any]:
+    """The level of `persistWarm()`, asked for from Python: for an RDD of Python objects, and for a frame."""
+    level = StorageLevel(True, True, True, True, 1)
+    held = []
+    numbers = spark.sparkContext.parallelize(range(50_000), 4).map(lambda i: (i, f"n{i}", [i] * 3))
+    numbers.persist(level)
+    right = [numbers.map(lambda t: t[0] + len(t[2])).sum() == sum(range(50_000)) + 150_000 for _ in range(2)]
+    right.append(numbers.take(2) == [(0, "n0", [0, 0, 0]), (1, "n1", [1, 1, 1])])
+    held.append(regions.count(spark))
+    numbers.unpersist(blocking=True)
+    frame = sample(spark, 20_000)
+    expected = digest(frame)
+    frame.persist(level)
+    right += [digest(frame) == expected for _ in range(2)]
+    held.append(regions.count(spark))
+    levels = [str(numbers.getStorageLevel()) == str(StorageLevel.NONE), frame.storageLevel == level]
+    frame.unpersist(blocking=True)
+    return {"right": right, "held": held, "levels": levels, "left": regions.left_after_collection(spark)}
