@@ -1,12 +1,31 @@
 package io.warmset.spark
 
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.storage.StorageLevel
 import org.scalatest.funsuite.AnyFunSuite
 
+object FailedPut {
+  def element(i: Int): (Int, Array[Double]) = (i, Array.tabulate(1000)(j => i * 1000.0 + j))
+
+  /** The first and the number of elements in each partition, all of them right and in order. */
+  def inOrder(rdd: RDD[(Int, Array[Double])]): Seq[(Int, Int)] = rdd.mapPartitions { found =>
+    val ids = found.map { case (i, values) =>
+      require(java.util.Arrays.equals(values, element(i)._2), s"element $i")
+      i
+    }.toArray
+    require(ids.toSeq == (ids.head until ids.head + ids.length))
+    Iterator(ids.head -> ids.length)
+  }.collect().toSeq
+}
+
 /** Blocks that Spark's memory store does not take in: right answers, and no region without an owner. */
 class FailedPutSuite extends AnyFunSuite with WarmsetSession {
   private val Partitions = 3
+
+  /** Less than 24 MB for cached blocks. */
+  private val Small = Map("spark.testing.memory" -> (40L << 20).toString,
+    "spark.testing.reservedMemory" -> "0", "spark.buffer.pageSize" -> "64k")
 
   private def rows(n: Long): DataFrame =
     spark.range(0, n, 1, Partitions).selectExpr("id", "concat('s', id) s")
@@ -37,15 +56,49 @@ class FailedPutSuite extends AnyFunSuite with WarmsetSession {
     }
   }
 
+  /** The same of an RDD of `n` elements of 8 kB. */
+  private def checkRdd(n: Int, all: Boolean, settings: Map[String, String]): Unit = {
+    spark.stop()
+    spark = newSession(settings + ("spark.warmset.rdd.enabled" -> "true"))
+    def elements = spark.sparkContext.parallelize(0 until n, Partitions)
+      .map(FailedPut.element)
+    val expected = Seq.tabulate(Partitions)(p => p * n / Partitions -> n / Partitions)
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK, WarmLevel,
+        StorageLevel.MEMORY_ONLY_SER, StorageLevel.MEMORY_AND_DISK_SER)) {
+      val rdd = elements.persist(level)
+      for (round <- 1 to 2) {
+        assert(FailedPut.inOrder(rdd) == expected, s"$level, round $round")
+        val stored = cachedInMemory
+        // Spark reads serialised blocks back from its disk as they are, without unrolling.
+        if (level.deserialized || !level.useDisk) {
+          assert(if (all) stored == 0 else stored < Partitions, s"$level: $stored blocks were stored")
+        }
+        eventually(assert(regions.length <= (if (all) 0 else stored) && pins == 0))
+        assert(BlockAccess.unrollMemory == 0, "memory of tasks that have ended")
+      }
+      if (level.useDisk) {
+        assert(spark.sparkContext.getRDDStorageInfo.map(_.diskSize).sum > 0, "the rest is on disk")
+      }
+      rdd.unpersist(blocking = true)
+      assertNothingLeft()
+    }
+  }
+
   test("no memory to begin with") {
     check(20000, all = true, Map("spark.storage.unrollMemoryThreshold" -> (1L << 40).toString,
       "spark.sql.inMemoryColumnarStorage.batchSize" -> "500"))
+    // Spark makes the first piece of a serialised block as large as the threshold.
+    checkRdd(3000, all = true, Small + ("spark.storage.unrollMemoryThreshold" -> (32L << 20).toString))
+  }
+
+  test("memory that ends in the middle of an RDD's block") {
+    // Three blocks of 24 MB; of all that the store has room for 16 MB and the heap for 24 MB.
+    checkRdd(9000, all = false, Small ++ Map("spark.storage.unrollMemoryCheckPeriod" -> "1",
+      "spark.warmset.memory" -> "16m", "spark.warmset.flashMax" -> "0"))
   }
 
   test("memory that ends in the middle of a block") {
     // Three blocks of about 15 MB of handles each, in less than 24 MB.
-    check(60000, all = false, Map("spark.testing.memory" -> (40L << 20).toString,
-      "spark.testing.reservedMemory" -> "0", "spark.buffer.pageSize" -> "64k",
-      "spark.sql.inMemoryColumnarStorage.batchSize" -> "1"))
+    check(60000, all = false, Small + ("spark.sql.inMemoryColumnarStorage.batchSize" -> "1"))
   }
 }
