@@ -17,7 +17,8 @@ def answers(version: str, conf: Mapping[str, str], workdir: Path, script: str) -
     home = paths.spark_home(version)
     said = workdir / "answers"
     say = (
-        f'def answer(name: String, value: Any): Unit = java.nio.file.Files.writeString(java.nio.file.Path.of("{said}"), '
+        "def answer(name: String, value: Any): Unit = java.nio.file.Files.writeString("
+        f'java.nio.file.Path.of("{said}"), '
         's"$name\\t$value\\n", java.nio.file.StandardOpenOption.CREATE, java.nio.file.StandardOpenOption.APPEND)'
     )
     settings = [argument for key, value in conf.items() for argument in ("--conf", f"{key}={value}")]

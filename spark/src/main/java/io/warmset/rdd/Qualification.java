@@ -36,7 +36,7 @@ final class Qualification {
     return null;
   }
 
-  /** Why a blob, which names its classes, would not be read as this very class; null if it would. */
+  /** Why a blob, which names its classes, would not be read as this class; null if it would. */
   static String foreign(Class<?> type, ClassLoader loader) {
     Class<?> inner = type;
     while (inner.isArray()) inner = inner.getComponentType();
