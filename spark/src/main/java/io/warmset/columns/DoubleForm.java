@@ -11,22 +11,8 @@ import org.apache.spark.unsafe.Platform;
  * negative zero). All else stays plain.
  */
 final class DoubleForm {
-  /** Divisors by their power. The quotient of two doubles that are whole numbers is the double nearest the decimal. */
-  static final double[] DIVISORS = {1.0, 10.0, 100.0, 1000.0, 10000.0};
   static final int ENTRIES_MAX = 256;
   static final int SCALED_WIDTH_MAX = 6;
-
-  /** Whole numbers up to here, and a little beyond, are exact in a double. */
-  static final double WHOLE_MAX = 1e15;
-  /**
-   * Adding this leaves a number below 2^51 rounded to a whole one in the low bits of the sum, and two instructions take it
-   * out again as a double or as a long. Conversions between the two would do the same, but the instruction that C2 uses
-   * for them (cvtsi2sd) waits for the result of the one before: ten times slower.
-   */
-  private static final double ROUNDING = 0x1.8p52;
-  private static final long ROUNDING_BITS = Double.doubleToRawLongBits(ROUNDING);
-  /** The bits of 2^52: a whole number below it put in the low bits gives the double 2^52 + that number. */
-  static final long WHOLE_BITS = Double.doubleToRawLongBits(0x1p52);
 
   private static final int SLOTS = 1024;
   private static final int SAMPLE_ROWS = 64;
@@ -50,7 +36,7 @@ final class DoubleForm {
     if (findEntries(column) && Layout.valueBytes(column.rows, 1, 8) + 8L * count <= 4L * column.rows) {
       kind = Kind.DICTIONARY;
       width = 1;
-    } else if (numbers && min >= -WHOLE_MAX && max <= WHOLE_MAX) {
+    } else if (numbers && min >= -Decimals.WHOLE_MAX && max <= Decimals.WHOLE_MAX) {
       planScaled(column, min, max);
     }
   }
@@ -97,31 +83,26 @@ final class DoubleForm {
   }
 
   private void planScaled(DoubleEncoder column, double min, double max) {
-    for (int p = 0; p < DIVISORS.length; p++) {
-      if (Math.max(-min, max) * DIVISORS[p] > WHOLE_MAX) return;
-      long range = whole(max, p) - whole(min, p);
+    for (int p = 0; p < Decimals.DIVISORS.length; p++) {
+      double divisor = Decimals.DIVISORS[p];
+      if (Math.max(-min, max) * divisor > Decimals.WHOLE_MAX) return;
+      long smallest = Decimals.whole(min, divisor);
+      long range = Decimals.whole(max, divisor) - smallest;
       if (Layout.widthOf(range) > SCALED_WIDTH_MAX) return;
       if (exact(column, p, Math.min(SAMPLE_ROWS, column.rows)) && exact(column, p, column.rows)) {
         kind = Kind.SCALED;
         power = p;
-        base = whole(min, p);
+        base = smallest;
         width = Math.max(1, Layout.widthOf(range));
         return;
       }
     }
   }
 
-  private static long whole(double value, int power) {
-    return Double.doubleToRawLongBits(value * DIVISORS[power] + ROUNDING) - ROUNDING_BITS;
-  }
-
   private static boolean exact(DoubleEncoder column, int power, int rows) {
-    double divisor = DIVISORS[power];
+    double divisor = Decimals.DIVISORS[power];
     for (int row = 0; row < rows; row++) {
-      long bits = column.bits(row);
-      // A negative zero comes back as zero, here as at the reader, and is refused.
-      double whole = Double.longBitsToDouble(bits) * divisor + ROUNDING - ROUNDING;
-      if (Double.doubleToRawLongBits(whole / divisor) != bits && column.isPresent(row)) return false;
+      if (!Decimals.isExact(column.bits(row), divisor) && column.isPresent(row)) return false;
     }
     return true;
   }
@@ -175,8 +156,9 @@ final class DoubleForm {
   /** Whole words one over the other: each store's spill is overwritten by the next, the last one's lies in the padding. */
   private void writeScaled(long from, int rows, long to) {
     long mask = Layout.mask(width);
+    double divisor = Decimals.DIVISORS[power];
     for (int row = 0; row < rows; row++) {
-      long whole = whole(Platform.getDouble(null, from + 8L * row), power);
+      long whole = Decimals.whole(Platform.getDouble(null, from + 8L * row), divisor);
       Platform.putLong(null, to + (long) row * width, (whole - base) & mask);
     }
   }

@@ -127,9 +127,9 @@ final class MetaValidator {
       case Layout.FLAG_SCALED:
         long base = next();
         long power = next();
-        if (base > DoubleForm.WHOLE_MAX || base < -DoubleForm.WHOLE_MAX) throw damaged("base " + base);
+        if (base > Decimals.WHOLE_MAX || base < -Decimals.WHOLE_MAX) throw damaged("base " + base);
         width(width, DoubleForm.SCALED_WIDTH_MAX);
-        if (power < 0 || power >= DoubleForm.DIVISORS.length) throw damaged("power " + power);
+        if (power < 0 || power >= Decimals.DIVISORS.length) throw damaged("power " + power);
         step(Layout.valueBytes(rows, width, Long.BYTES));
         break;
       case 0:

@@ -43,7 +43,7 @@ public final class WarmDoubleVector extends WarmVector {
     scaled = (flags & Layout.FLAG_SCALED) != 0;
     if (scaled) {
       bias = 0x1p52 - cursor.next();
-      divisor = DoubleForm.DIVISORS[(int) cursor.next()];
+      divisor = Decimals.DIVISORS[(int) cursor.next()];
       data = cursor.take(Layout.valueBytes(rows, stride, Long.BYTES));
     } else {
       long count = cursor.next();
@@ -60,7 +60,7 @@ public final class WarmDoubleVector extends WarmVector {
 
   private double decode(long stored) {
     if (!scaled) return Platform.getDouble(null, entries + (stored << 3));
-    return (Double.longBitsToDouble(DoubleForm.WHOLE_BITS | stored) - bias) / divisor;
+    return (Double.longBitsToDouble(Decimals.WHOLE_BITS | stored) - bias) / divisor;
   }
 
   @Override

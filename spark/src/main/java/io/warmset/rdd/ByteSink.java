@@ -14,6 +14,7 @@ public final class ByteSink implements AutoCloseable {
   private long address;
   private long capacity;
   private long position;
+  private DoubleNarrower narrower;
 
   public ByteSink(long initialBytes) {
     capacity = Math.max(BYTES_MIN, initialBytes);
@@ -38,6 +39,12 @@ public final class ByteSink implements AutoCloseable {
     Platform.freeMemory(address);
     address = grown;
     capacity = wanted;
+  }
+
+  /** The workspace of those who write arrays of doubles: it lasts as long as the writing. */
+  DoubleNarrower narrower() {
+    if (narrower == null) narrower = new DoubleNarrower();
+    return narrower;
   }
 
   /** Bytes appended so far. */
@@ -69,5 +76,6 @@ public final class ByteSink implements AutoCloseable {
     address = 0;
     capacity = 0;
     position = 0;
+    narrower = null;
   }
 }

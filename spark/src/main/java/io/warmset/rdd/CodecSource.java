@@ -132,8 +132,7 @@ final class CodecSource {
       case PRIMITIVE_ARRAY:
         line("if (" + v + " != null && " + v + ".length > 0) {");
         line("coder.meet(" + v + ");");
-        line("PrimitiveArrays.write(" + v + ", " + Raw.U.arrayBaseOffset(slot.type) + "L, (long) "
-            + v + ".length << " + PrimitiveArrays.shift(slot.type) + ", sink);");
+        line(PrimitiveArrays.writing(slot.type, v));
         line("}");
         break;
       case STRING:

@@ -2,7 +2,10 @@ package io.warmset.rdd;
 
 import sun.misc.Unsafe;
 
-/** Arrays of primitives: their bytes as they are, one copy each way. */
+/**
+ * Arrays of primitives: their bytes as they are, one copy each way, but doubles as
+ * {@link DoubleArrays} has them.
+ */
 final class PrimitiveArrays {
   private static final Unsafe U = Raw.U;
 
@@ -17,6 +20,7 @@ final class PrimitiveArrays {
     return Integer.numberOfTrailingZeros(U.arrayIndexScale(array));
   }
 
+  /** For arrays of any class but double[]. */
   static void write(Object array, long base, long bytes, ByteSink sink) {
     Raw.copyOut(array, base, sink.reserve(bytes), bytes);
   }
@@ -73,10 +77,14 @@ final class PrimitiveArrays {
   }
 
   static double[] readDoubles(int length, ByteSource source) {
-    long at = source.take((long) length << 3);
-    double[] array = new double[length];
-    Raw.copyIn(at, array, Unsafe.ARRAY_DOUBLE_BASE_OFFSET, (long) length << 3);
-    return array;
+    return DoubleArrays.read(length, source);
+  }
+
+  /** The call that writes the array of the given name, in generated code. */
+  static String writing(Class<?> array, String name) {
+    if (array == double[].class) return "DoubleArrays.write(" + name + ", sink);";
+    return "PrimitiveArrays.write(" + name + ", " + U.arrayBaseOffset(array) + "L, (long) " + name
+        + ".length << " + shift(array) + ", sink);";
   }
 
   /** The name, of the methods above, that reads the array class. */
@@ -116,7 +124,8 @@ final class PrimitiveArrays {
     void write(Object value, ByteSink sink, ElementCoder coder) {
       int length = java.lang.reflect.Array.getLength(value);
       U.putInt(sink.reserve(4), length);
-      PrimitiveArrays.write(value, base, (long) length << shift, sink);
+      if (value instanceof double[]) DoubleArrays.write((double[]) value, sink);
+      else PrimitiveArrays.write(value, base, (long) length << shift, sink);
     }
 
     @Override

@@ -10,7 +10,8 @@ import org.apache.spark.serializer.{JavaSerializer, KryoSerializer, Serializer}
 
 /**
  * Not a test: prints nanoseconds per element of writing and reading, and bytes, beside Spark's
- * serialisers. Run: mvn -o test-compile, then java -cp ... io.warmset.rdd.ElementBenchmark [name ...]
+ * serialisers; and the same per value of arrays of doubles. Run: mvn -o test-compile, then
+ * java -cp ... io.warmset.rdd.ElementBenchmark [name ...]
  */
 object ElementBenchmark {
   private val rnd = new Random(1)
@@ -36,18 +37,35 @@ object ElementBenchmark {
       spark("Kryo", new KryoSerializer(conf), elements)
       spark("Java", new JavaSerializer(conf), elements)
     }
+    for ((name, values) <- arrays if args.isEmpty || args.exists(name.contains)) {
+      println(s"$name, per value of arrays of $ValuesPerArray")
+      warm(Array.fill[Any](100)(values()), ValuesPerArray)
+    }
     if (sink == 42) println()
   }
 
-  private def warm(elements: Array[Any]): Unit = {
+  private val ValuesPerArray = 130000
+
+  private def arrays: Seq[(String, () => Any)] = Seq[(String, () => Any)](
+    "Long, copied" -> (() => Array.fill(ValuesPerArray)(rnd.nextLong()))) ++ Seq[(String, () => Double)](
+    "random bits" -> (() => java.lang.Double.longBitsToDouble(rnd.nextLong())),
+    "gaussian" -> (() => rnd.nextGaussian()),
+    "floats" -> (() => rnd.nextFloat().toDouble),
+    "decimals" -> (() => rnd.nextInt(1000000) / 100.0),
+    "whole numbers" -> (() => rnd.nextInt(100).toDouble),
+    "200 levels" -> (() => (1 + rnd.nextInt(200)) / 3.7))
+    .map { case (name, value) => (s"Double, $name", () => Array.fill(ValuesPerArray)(value())) }
+
+  /** `values` is how many each element has, if they are to be reported one by one. */
+  private def warm(elements: Array[Any], values: Int = 1): Unit = {
     val bytes = new ByteSink(1 << 20)
     var coder: ElementCoder = null
-    val write = best(elements.length) {
+    val write = best(elements.length * values) {
       bytes.reset()
       coder = new ElementCoder(ElementFallbacks.current())
       elements.foreach(element => require(coder.write(element, bytes), coder.lastReason))
     }
-    val read = best(elements.length) {
+    val read = best(elements.length * values) {
       val source = new ByteSource(bytes.address, bytes.position)
       var i = 0
       while (i < elements.length) {
@@ -55,7 +73,7 @@ object ElementBenchmark {
         i += 1
       }
     }
-    report("warmset", write, read, bytes.position, elements.length)
+    report("warmset", write, read, bytes.position, elements.length * values)
     bytes.close()
   }
 
@@ -78,7 +96,7 @@ object ElementBenchmark {
   }
 
   private def report(name: String, write: Double, read: Double, bytes: Long, count: Int): Unit =
-    println(f"  $name%-8s write $write%10.0f ns, read $read%10.0f ns, ${bytes.toDouble / count}%.1f bytes")
+    println(f"  $name%-8s write $write%12.2f ns, read $read%12.2f ns, ${bytes.toDouble / count}%.2f bytes")
 
   /** Nanoseconds per element: the lower quartile of 15 runs, after warming up for two seconds. */
   private def best(count: Int)(body: => Unit): Double = {

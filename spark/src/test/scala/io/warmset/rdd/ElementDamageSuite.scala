@@ -20,6 +20,11 @@ class ElementDamageSuite extends AnyFunSuite {
     Array(Array(1), Array(2, 3)), BigDecimal("1.25").bigDecimal, Array("s", null), Whole,
     new Tagged(scala.reflect.classTag[Int], 1), new JavaElements.Node(1, new JavaElements.Node(2, null)))
 
+  private def narrowed: Seq[Any] = {
+    val random = new Random(2)
+    DoubleArraysSuite.kinds(random).map { case (name, value) => Named(1, name, Array.fill(260)(value())) }
+  }
+
   /** A copy at the very end of a block, so that reading beyond it is reading what is not ours. */
   private def copied[A](written: Written, bytes: Long)(body: Long => A): A = {
     val block = Platform.allocateMemory(bytes + 8)
@@ -53,7 +58,7 @@ class ElementDamageSuite extends AnyFunSuite {
   }
 
   test("every truncation is damage") {
-    for (element <- elements) {
+    for (element <- elements ++ narrowed) {
       val written = write(Seq(element))
       for (bytes <- 0L until written.sink.position) copied(written, bytes) { at =>
         Try(written.coder.read(new ByteSource(at, bytes))) match {
