@@ -56,9 +56,12 @@ DENSE = 1
 
 
 class Model:
-    """What the rows are drawn from; the same for every file."""
+    """What the rows are drawn from; the same for every file. With `single`, features are rounded to 32-bit floats, as
+    measurements and public data sets have them; they stay doubles.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, single: bool = False) -> None:
+        self.single = single
         random = np.random.default_rng(SEED)
         left, _ = np.linalg.qr(random.standard_normal((WIDTH, WIDTH)))
         right, _ = np.linalg.qr(random.standard_normal((WIDTH, WIDTH)))
@@ -74,6 +77,8 @@ class Model:
         label = (margin + random.logistic(scale=0.5, size=count) > 0).astype(np.float64)
         target = margin + random.standard_normal(count)
         features = np.ascontiguousarray(hidden @ self.mixing)
+        if self.single:
+            features = features.astype(np.float32).astype(np.float64)
         return pa.record_batch([vectors(features), pa.array(label), pa.array(target)], schema=SCHEMA)
 
 
@@ -91,15 +96,16 @@ def vectors(features: np.ndarray) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(VECTOR))
 
 
-def table(rows: int, files: int) -> Path:
+def table(rows: int, files: int, single: bool = False) -> Path:
     """The directory of so many files of as many rows each; generated if it is not there."""
 
     def fill(directory: Path) -> None:
-        model = Model()
+        model = Model(single)
         for number in range(files):
             write(model, number, rows // files, directory / f"part-{number:05}.parquet")
 
-    return generated(DATA / f"learnable-{rows}x{WIDTH}-in-{files}", fill)
+    kind = "single" if single else "learnable"
+    return generated(DATA / f"{kind}-{rows}x{WIDTH}-in-{files}", fill)
 
 
 def write(model: Model, number: int, rows: int, path: Path) -> None:

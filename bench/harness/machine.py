@@ -8,6 +8,8 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,6 +78,30 @@ class Run:
     def shown(self, file: str) -> str:
         """The file's path as a user would name it."""
         return str((self.directory / file).relative_to(ROOT))
+
+
+@contextmanager
+def read_ahead(directory: Path, wanted_kb: int | None) -> Iterator[int]:
+    """How far the kernel reads ahead on the directory's disk, in KiB; `wanted_kb` for as long as the context is open.
+
+    Raises `RuntimeError` if it cannot be set, with the reason.
+    """
+    number = directory.stat().st_dev
+    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
+    # A partition has the queue of its disk.
+    setting = next((each for d in (device, device.parent) if (each := d / "queue" / "read_ahead_kb").exists()), None)
+    if setting is None:
+        raise RuntimeError(f"{directory}: its file system has no disk of its own whose read-ahead could be told")
+    before = int(setting.read_text())
+    try:
+        if wanted_kb is not None:
+            setting.write_text(str(wanted_kb))
+        yield before if wanted_kb is None else wanted_kb
+    except PermissionError as error:
+        raise RuntimeError(f"{setting}: only root can set it; run without --read-ahead") from error
+    finally:
+        if wanted_kb is not None and int(setting.read_text()) != before:
+            setting.write_text(str(before))
 
 
 def disk_speed(directory: Path) -> dict:

@@ -17,7 +17,7 @@ import chart
 import report
 from harness import groups
 from harness.ending import end_in_order
-from harness.machine import ROOT, Run, describe
+from harness.machine import ROOT, Run, describe, read_ahead
 from harness.progress import Progress
 from harness.training import Place
 from measuring import Measuring
@@ -35,7 +35,10 @@ def main() -> int:
     file, picture = f"raw{options.suffix}.json", f"chart{options.suffix}.png"
     run.write(f"README{options.suffix}.md", report.readme(options, file, picture))
     head = {"machine": describe(), "options": {**asdict(options), "settings_from": str(options.settings_from or "")}}
-    with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
+    with (
+        tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory,
+        read_ahead(Path(directory), options.read_ahead_kb) as head["read_ahead_kb"],
+    ):
         place = Place(options.cpus, run.logs(), Path(directory), progress)
         measuring = Measuring(options, place)
         for _ in measuring.parts():

@@ -69,7 +69,7 @@ class Measuring:
         """The data of so many rows, generated if it is not there; files stay as large."""
         files = self.options.files * max(1, rows // self.options.rows)
         self.place.progress.step(f"generating {rows} rows of numbers (kept in data/)")
-        return Size(learnable.table(rows, files), rows, files, self.options.iterations)
+        return Size(learnable.table(rows, files, self.options.single), rows, files, self.options.iterations)
 
     def regime(
         self, name: str, size: Size, total_bytes: int, rounds: int, among: tuple[str, ...] | None = None

@@ -32,6 +32,8 @@ class Options:
     iterations: int
     tuning_iterations: int
     settings_from: Path | None
+    single: bool
+    read_ahead_kb: int | None
     cpus: int
 
     @property
@@ -41,11 +43,15 @@ class Options:
 
     @property
     def suffix(self) -> str:
-        """What tells the files of this run from others of the same day: parts and workloads that are not all."""
+        """What tells the files of this run from others of the same day: what is not all, or not as usual."""
         parts = [part for part in PARTS if part in self.parts]
         names = [name for name in NAMES if name in self.workloads]
-        chosen = [*(parts if len(parts) < len(PARTS) else []), *(names if len(names) < len(NAMES) else [])]
-        return "".join(f"-{name}" for name in chosen)
+        found = [*(parts if len(parts) < len(PARTS) else []), *(names if len(names) < len(NAMES) else [])]
+        if self.single:
+            found.append("single")
+        if self.read_ahead_kb is not None:
+            found.append(f"read-ahead-{self.read_ahead_kb}")
+        return "".join(f"-{name}" for name in found)
 
 
 def parse() -> Options:
@@ -64,6 +70,12 @@ def parse() -> Options:
     parser.add_argument(
         "--settings-from", type=Path, metavar="RAW", help="take the engines' settings from an earlier run's raw.json"
     )
+    parser.add_argument(
+        "--single", action="store_true", help="features of the precision of 32-bit floats, as many data sets have them"
+    )
+    parser.add_argument(
+        "--read-ahead", type=int, metavar="KIB", help="the disk's read-ahead meanwhile, for the files of stock Spark"
+    )
     given = parser.parse_args()
     quick = given.quick
     parts = chosen(parser, "--parts", given.parts or ("main" if quick else ",".join(PARTS)), PARTS)
@@ -81,6 +93,8 @@ def parse() -> Options:
         iterations=given.iterations or 12,
         tuning_iterations=4,
         settings_from=given.settings_from,
+        single=given.single,
+        read_ahead_kb=given.read_ahead,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
 

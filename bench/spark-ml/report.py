@@ -77,23 +77,28 @@ def readme(options: Options, raw_file: str, chart_file: str) -> str:
     """How the figures in `raw_file` came about."""
     quick = " QUICK=1" if options.quick else ""
     arguments = f"--parts {','.join(options.parts)} --workloads {','.join(options.workloads)}"
+    arguments += " --single" if options.single else ""
+    arguments += "" if options.read_ahead_kb is None else f" --read-ahead {options.read_ahead_kb}"
+    precision = "of the precision of 32-bit floats" if options.single else "of full precision"
     return f"""# spark-ml
 
 `make bench B=spark-ml{quick} ARGS="{arguments}"`, on the machine described in `{raw_file}`, which has all options,
 settings and figures; `{chart_file}` shows the passes.
 
-Each engine is Spark 4.2 in local mode on {options.cpus} cores in a process of its own, in a memory group that holds
+Each engine is Spark 4.3 in local mode on {options.cpus} cores in a process of its own, in a memory group that holds
 all it has: heap, pool, what a JVM needs besides, the Python driver, and the page cache of the blocks that it wrote to
-disk. The total is the same for both. {options.rows} rows of 50 doubles are read from Parquet by ordinary `fit` calls in
-PySpark, {options.iterations} iterations each; the trainers cache what they make of the rows themselves. `objects` is an
-RDD of a case class that takes as much of the heap, scanned {options.iterations} times; `forest` a random forest.
+disk. The total is the same for both. {options.rows} rows of 50 doubles, {precision},
+are read from Parquet by ordinary `fit` calls in PySpark, {options.iterations} iterations each; the trainers cache what
+they make of the rows themselves. `objects` is an RDD of a case class that takes as much of the heap, scanned
+{options.iterations} times; `forest` a random forest.
 
 A pass is one job over the cached data; the first two of each fit do not count. Both engines train on one file of the
 data first, which does not count either; then come {options.rounds} whole fits of each, in interleaved rounds whose
 order rotates. Figures are medians over all passes, a ratio is stock over Warmset. Before, fits of
 {options.tuning_iterations} iterations find each engine's best heap, collector (G1, Parallel) and serialiser (Java,
-Kryo; stock only) for each workload{"; not in the quick form" if options.quick else ""}. Results are compared to the
-last bit, over all fits of both engines.
+Kryo; stock only) for each workload; linear regression and SVM take logistic
+regression's{"; not in the quick form" if options.quick else ""}. Results are compared to the last bit, over all fits of
+both engines.
 
 - `main`: {options.total_bytes >> 20} MiB, about half of the data. `fits`: {options.fits_bytes >> 20} MiB.
 - `1x`, `4x`: the data is about once and four times the memory; one fit each.

@@ -20,6 +20,12 @@ def test_rows_depend_on_their_chunk_alone():
     assert not first.equals(other)
 
 
+def test_single_precision_is_a_choice():
+    full, rounded = (features(learnable.Model(single).rows(3, 100)) for single in (False, True))
+    assert np.array_equal(rounded, full.astype(np.float32))
+    assert not np.array_equal(rounded, full)
+
+
 def test_labels_can_be_learned_but_not_at_once():
     rows = learnable.Model().rows(0, 20_000)
     numbers, label = features(rows), np.array(rows.column("label"))

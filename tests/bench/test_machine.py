@@ -21,3 +21,21 @@ def test_figures_of_other_languages_name_the_machine(tmp_path: Path, monkeypatch
     kept = json.loads((directory / "raw.json").read_text())
     assert kept == {"machine": known, "result": {"ratio": 1.5}}
     assert (directory / "README.md").read_text() == "# scan\n"
+
+
+def test_the_read_ahead_is_put_back(tmp_path: Path):
+    try:
+        with machine.read_ahead(tmp_path, None) as before:
+            pass
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    with machine.read_ahead(tmp_path, before) as same:
+        assert same == before
+    try:
+        with pytest.raises(KeyError), machine.read_ahead(tmp_path, 128) as now:
+            assert now == 128
+            raise KeyError
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    with machine.read_ahead(tmp_path, None) as after:
+        assert after == before

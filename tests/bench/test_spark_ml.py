@@ -72,7 +72,7 @@ def bench(monkeypatch, tmp_path: Path) -> Iterator[dict]:
         monkeypatch.delitem(sys.modules, name, raising=False)
     found = {name: importlib.import_module(name) for name in names}
     (tmp_path / "part-00000.parquet").write_bytes(b"-")
-    monkeypatch.setattr(learnable, "table", lambda rows, files: tmp_path)
+    monkeypatch.setattr(learnable, "table", lambda rows, files, single: tmp_path)
     monkeypatch.setattr(found["measuring"], "disk_speed", lambda _: {"read_bytes_per_s": 1e9})
     monkeypatch.setattr(
         training.contest, "open_player", lambda _, spec, limit, *__: Player(spec, limit, Fake(spec, limit))
@@ -124,6 +124,13 @@ def test_the_quick_form_keeps_its_engines(bench: dict, monkeypatch, tmp_path: Pa
     assert list(workloads) == ["lgr", "objects"]
     runs = workloads["objects"]["engines"]
     assert len(runs["stock"]["timings"]) == 1, "the timings of this workload alone"
+
+
+def test_other_data_and_another_read_ahead_have_files_of_their_own(bench: dict, monkeypatch):
+    plain = options(bench, monkeypatch, "--workloads", "lgr")
+    other = options(bench, monkeypatch, "--workloads", "lgr", "--single", "--read-ahead", "128")
+    assert plain.suffix == "-lgr" and other.suffix == "-lgr-single-read-ahead-128"
+    assert "--single --read-ahead 128" in importlib.import_module("report").readme(other, "raw.json", "chart.png")
 
 
 def test_results_that_differ_are_unsound(bench: dict, monkeypatch, tmp_path: Path):
