@@ -167,11 +167,11 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("headers and patches that no array has are damage") {
-    def refused(bytes: Array[Byte], at: Int, value: Int): Unit = {
+    def refused(bytes: Array[Byte], at: Int, value: Int, said: String = "doubles in words"): Unit = {
       val other = bytes.clone()
       other(at) = value.toByte
       val caught = intercept[IllegalStateException](read(other, 300))
-      assert(caught.getMessage.contains("damaged element"), s"byte $at = $value")
+      assert(caught.getMessage.contains(said), s"byte $at = $value: $caught")
     }
     val random = new Random(9)
     def array(value: => Double) = written(Array.tabulate(300)(i => if (i == 7) Specials.head else value))
@@ -180,15 +180,15 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(table.head == DoubleArrays.TABLE && scaled.head == DoubleArrays.SCALED)
     for (bytes <- Seq(table, scaled)) {
       assert(bytes(4) == 1)
-      Seq(-1, 3, 127).foreach(refused(bytes, 0, _))
+      Seq(-1, 3, 127).foreach(refused(bytes, 0, _, "form"))
       Seq(-1, 0, 8).foreach(refused(bytes, 1, _))
       Seq(10, -1).foreach(refused(bytes, 4, _))
       refused(bytes, 7, 0x80)
       // The index of the patch: 7 + 256 k.
       val index = bytes.length - DoubleArrays.PATCH_BYTES
       assert(bytes(index) == 7)
-      refused(bytes, index + 1, 2)
-      refused(bytes, index + 3, 0x80)
+      refused(bytes, index + 1, 2, "a patch of value")
+      refused(bytes, index + 3, 0x80, "a patch of value")
     }
     Seq(-1, 8 * table(1) + 1, 8 * table(1) - 13).foreach(refused(table, 2, _))
     Seq(-1, 53).foreach(refused(table, 3, _))
