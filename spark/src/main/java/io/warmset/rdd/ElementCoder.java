@@ -41,6 +41,9 @@ public final class ElementCoder {
     final Refusal refusal;
     /** Elements of the class that Fory failed with, one after the other. */
     int foryFailures;
+    /** The same of Spark's serialiser, and what it last said. */
+    int sparkFailures;
+    String sparkFailure;
     /** What one of its elements led to that must stay as it is; null if none did. */
     String leftAlone;
     /** Whether the fallbacks' loader gives this very class for its name. */

@@ -28,7 +28,7 @@ import sun.misc.Unsafe;
 public final class ElementFallbacks {
   private static final Unsafe U = Raw.U;
   private static final long HEAD_BYTES = 8;
-  /** Failures in a row after which Fory is not tried again with a class, in one partition. */
+  /** Failures in a row after which a serialiser is not tried again with a class, in one partition. */
   private static final int FAILURES_MAX = 16;
 
   private static final Map<ClassLoader, WeakReference<ElementFallbacks>> BY_LOADER =
@@ -89,6 +89,7 @@ public final class ElementFallbacks {
         foryFailure = "Fory: " + e;
       }
     }
+    if (entry.sparkFailures >= FAILURES_MAX) return entry.sparkFailure;
     if (!entry.known) {
       String foreign = Qualification.foreign(element.getClass(), loader);
       if (foreign != null) return foreign;
@@ -96,9 +97,12 @@ public final class ElementFallbacks {
     }
     try {
       put(ElementCoder.ID_SPARK, spark.write(element), sink);
+      entry.sparkFailures = 0;
       return null;
     } catch (Exception | StackOverflowError | LinkageError e) {
-      return foryFailure + "; Spark's serializer: " + e;
+      entry.sparkFailures++;
+      entry.sparkFailure = foryFailure + "; Spark's serializer: " + e;
+      return entry.sparkFailure;
     }
   }
 

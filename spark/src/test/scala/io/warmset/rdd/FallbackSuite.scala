@@ -115,6 +115,20 @@ class FallbackSuite extends AnyFunSuite {
     written.close()
   }
 
+  test("a serialiser that fails again and again with a class is left in peace") {
+    val asked = new java.util.concurrent.atomic.AtomicInteger
+    val coder = new ElementCoder(new ElementFallbacks(getClass.getClassLoader, () => {
+      asked.incrementAndGet()
+      new org.apache.spark.serializer.JavaSerializer(new org.apache.spark.SparkConf(false)).newInstance()
+    }))
+    val sink = new ByteSink(16)
+    (1 to 1000).foreach(_ => assert(!coder.write(new JavaElements.Pretender, sink)))
+    assert(coder.lastReason.contains("erializable"))
+    // An instance that failed is not used again, so each failure has taken one.
+    assert(asked.get >= 2 && asked.get <= 16)
+    sink.close()
+  }
+
   test("what is to be left alone is, wherever it is") {
     val edges = new org.apache.spark.graphx.Edge[Int](1, 2, 3)
     assert(ElementCoder.leavesAlone(edges.getClass))

@@ -6,7 +6,11 @@ import org.apache.spark.storage.StorageLevel
 import org.scalatest.funsuite.AnyFunSuite
 
 object FailedPut {
-  def element(i: Int): (Int, Array[Double]) = (i, Array.tabulate(1000)(j => i * 1000.0 + j))
+  /** Doubles that do not take fewer bytes than they have. */
+  def element(i: Int): (Int, Array[Double]) = {
+    val random = new java.util.SplittableRandom(i)
+    (i, Array.fill(1000)(java.lang.Double.longBitsToDouble(random.nextLong())))
+  }
 
   /** The first and the number of elements in each partition, all of them right and in order. */
   def inOrder(rdd: RDD[(Int, Array[Double])]): Seq[(Int, Int)] = rdd.mapPartitions { found =>

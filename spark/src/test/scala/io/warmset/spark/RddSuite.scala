@@ -98,7 +98,13 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     for (elements <- Seq(1, 15, 16, 17, 31, 32, 64, 65, 128); bytes <- Seq(8, 70000, 3 << 20)) {
       val count = if (bytes > 1000) elements % 40 else elements
       val rdd = sc.parallelize(0 until 1, 1)
-        .flatMap(_ => Iterator.tabulate(count)(i => Array.fill(bytes / 8)(i.toDouble))).persist()
+        .flatMap(_ => Iterator.tabulate(count) { i =>
+          // Nothing but all their bytes gives these back.
+          val random = new java.util.SplittableRandom(i)
+          val values = Array.fill(bytes / 8)(java.lang.Double.longBitsToDouble(random.nextLong()))
+          values(0) = i
+          values
+        }).persist()
       for (_ <- 1 to 2) assert(rdd.map(a => a.length * 1000L + a(0).toLong).collect().toSeq ==
         Seq.tabulate(count)(i => bytes / 8 * 1000L + i))
       rdd.unpersist(blocking = true)
