@@ -7,7 +7,7 @@ tables, the Python driver.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from harness import engines
@@ -16,7 +16,8 @@ from harness.machine import ROOT
 
 MIB = 1 << 20
 JOBS_JAR = ROOT / "target" / "bench-jobs" / "warmset-bench-jobs_2.13-0.1.0.jar"
-COLLECTORS = {"G1": "-XX:+UseG1GC", "Parallel": "-XX:+UseParallelGC"}
+# MLlib's blocks are arrays of 1 MiB: they would be more than half of G1's usual regions, which costs it dear.
+COLLECTORS = {"G1": "-XX:+UseG1GC -XX:G1HeapRegionSize=4m", "Parallel": "-XX:+UseParallelGC"}
 SERIALISERS = {
     "java": "org.apache.spark.serializer.JavaSerializer",
     "kryo": "org.apache.spark.serializer.KryoSerializer",
@@ -44,6 +45,8 @@ class Setting:
     heap_bytes: int
     collector: str = "G1"
     serialiser: str = "java"
+    # Of the RDD of objects; MLlib's trainers choose theirs.
+    level: str = "MEMORY_AND_DISK"
 
     @property
     def pool_bytes(self) -> int | None:
@@ -56,7 +59,8 @@ class Setting:
     def title(self) -> str:
         """For people."""
         pool = "" if self.pool_bytes is None else f" + {self.pool_bytes >> 20}m"
-        return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector} {self.serialiser}"
+        kept = " serialised" if self.level.endswith("_SER") else ""
+        return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector} {self.serialiser}{kept}"
 
     def raw(self) -> dict:
         """For the raw results."""
@@ -88,6 +92,9 @@ class Setting:
             **ours,
             "spark.driver.extraJavaOptions": options,
             "spark.serializer": SERIALISERS[self.serialiser],
+            # Kryo writes the name of a class that it was not told of with each object.
+            "spark.kryo.classesToRegister": "io.warmset.bench.Reading",
+            "spark.bench.level": self.level,
             "spark.jars": ",".join(map(str, jars)),
             "spark.driver.extraClassPath": ":".join(map(str, jars)),
             "spark.sql.files.maxPartitionBytes": str(file_bytes + MIB),
@@ -116,4 +123,4 @@ def heaps(engine: str, total_bytes: int) -> list[Setting]:
 
 def from_raw(raw: dict) -> Setting:
     """A setting as `raw` wrote it."""
-    return Setting(**{name: raw[name] for name in ("engine", "total_bytes", "heap_bytes", "collector", "serialiser")})
+    return Setting(**{each.name: raw[each.name] for each in fields(Setting) if each.name in raw})

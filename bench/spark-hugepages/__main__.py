@@ -7,6 +7,7 @@ A column of doubles is cached and read again and again, in order and at random, 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import threading
@@ -29,7 +30,7 @@ MIB = 1 << 20
 SMALL_BYTES = 32 * MIB
 WARMUPS = 5
 # What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
-OVERHEAD_BYTES = 576 * MIB
+OVERHEAD_BYTES = 640 * MIB
 README = """# spark-hugepages
 
 `make bench B=spark-hugepages{quick}`, on the machine described in `raw.json`, which has all figures. A column of random
@@ -40,8 +41,9 @@ interleaved rounds whose order rotates, by four engines that are alive at once: 
 
 `late` is filled while the kernel gives no huge pages (`transparent_hugepage/enabled` is `never` meanwhile); from its
 first read on, another process collapses its pool (MADV_COLLAPSE). A ratio is the mean time of all reads over that of
-`birth`, promotion included; figures are geometric means over sizes and orders. At random, the next place depends on
-the value that was read before.
+`birth`, promotion included; that over `off` is of reads at random at the largest size, the others are geometric means
+over sizes and orders. At random, the next place depends on the value that was read before; it lies within a run of
+up to 256 MiB. `looks` has where huge pages were, after the data were cached and after each round.
 """
 
 
@@ -58,7 +60,8 @@ class Reading:
         return {"op": "columns", "name": "numbers", "at_random": self.at_random}
 
 
-READINGS = (Reading("in order", False), Reading("at random", True))
+IN_ORDER, AT_RANDOM = Reading("in order", False), Reading("at random", True)
+READINGS = (IN_ORDER, AT_RANDOM)
 
 
 def parse() -> argparse.Namespace:
@@ -100,30 +103,47 @@ def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
             place.progress.step(f"{data_bytes >> 20} MiB: caching: {variants.TITLES[name]}")
             scratch = place.scratch / str(data_bytes >> 20)
             spec = variants.spec(name, data_bytes, place.cpus, scratch / name)
+            # Each task that writes gathers a run.
             limit_bytes = int(variants.HEAP_BYTES + data_bytes / variants.FILL) + OVERHEAD_BYTES
+            limit_bytes += place.cpus * variants.RUN_BYTES
             players[name] = contest.open_player(stack, spec, limit_bytes, place.logs, scratch)
-            warm_up(players[name], place.cpus)
             with promotion.base_pages_only() if name == "late" else nullcontext():
+                warm_up(players[name], place.cpus)
                 fill(players[name], data_bytes, place.cpus)
+        looks = [look(players)]
         promoting = Promoting(players.get("late"))
         for name, player in players.items():
             if name == "late":
                 promoting.start()
             first(player, promoting, place.progress)
-        contest.play(list(players.values()), READINGS, rounds - 1, 0, place.progress)
-        pages = {name: player.ask("count huge pages", 60, op="pages") for name, player in players.items()}
-        storage = {name: player.ask("storage", 60, op="storage") for name, player in players.items()}
+        looks.append(look(players))
+        contest.play(
+            list(players.values()), READINGS, rounds - 1, 0, place.progress, lambda _: looks.append(look(players))
+        )
     sound = contest.answers_equal(list(players.values()), READINGS) and not any(p.died for p in players.values())
     return {
         "seconds": {
             name: {way.name: mean_s(player, way) for way in READINGS} for name, player in players.items()
         },
         "promotion": {"seconds": promoting.seconds, "bytes": promoting.collapsed_bytes},
-        "pages": pages,
-        "storage": storage,
+        "looks": looks,
         "sound": sound,
         "engines": {name: player.raw() for name, player in players.items()},
     }  # fmt: skip
+
+
+def look(players: dict[str, Player]) -> dict[str, dict]:
+    """Where huge pages are now: engine by engine those of the pool, the pool's bytes, and those of the rest."""
+    found = {}
+    for name, player in players.items():
+        pages = player.ask("count huge pages", 60, op="pages") or {}
+        store = (player.ask("storage", 60, op="storage") or {}).get("warmset") or {}
+        found[name] = {
+            "huge_bytes": store.get("huge_bytes"),
+            "pool_bytes": store.get("pool_bytes"),
+            "elsewhere_huge_bytes": pages.get("heap_huge_bytes"),
+        }
+    return found
 
 
 def warm_up(player: Player, cpus: int) -> None:
@@ -175,32 +195,43 @@ def mean_s(player: Player, reading: Reading) -> float | None:
 
 def figures(sizes: dict[str, dict]) -> dict:
     """The result line."""
-    found: dict[str, float | None] = {}
-    for other in ("off", "entire", "late"):
-        ratios = [
-            size["seconds"][other][way.name] / size["seconds"]["birth"][way.name]
-            for size in sizes.values()
-            for way in READINGS
-            if size["seconds"].get(other, {}).get(way.name) and size["seconds"]["birth"].get(way.name)
-        ]
-        found[f"birth_vs_{other}"] = rounded(geomean(ratios))
-    stores = [(size["storage"]["birth"] or {}).get("warmset") for size in sizes.values()]
-    found["huge_fraction"] = rounded(
-        min((store["huge_bytes"] / store["pool_bytes"] for store in stores if store), default=float("nan"))
-    )
-    heaps = [(size["pages"]["birth"] or {}).get("heap_huge_bytes") for size in sizes.values()]
-    found["heap_huge_bytes"] = max((heap for heap in heaps if heap is not None), default=None)
-    return found
+    largest = sizes[max(sizes, key=int)] if sizes else None
+    births = [look["birth"] for size in sizes.values() for look in size["looks"]]
+    heaps = [each["elsewhere_huge_bytes"] for each in births]
+    return {
+        "birth_vs_off": rounded(ratio(largest, "off", AT_RANDOM) if largest else math.nan),
+        "birth_vs_entire": rounded(mean_ratio(sizes, "entire")),
+        "birth_vs_late": rounded(mean_ratio(sizes, "late")),
+        "huge_fraction": rounded(
+            min((each["huge_bytes"] / each["pool_bytes"] for each in births if each["pool_bytes"]), default=math.nan)
+        ),
+        "heap_huge_bytes": max((heap for heap in heaps if heap is not None), default=None),
+    }
+
+
+def ratio(size: dict, other: str, way: Reading) -> float:
+    """The mean time of a read of that variant over that of `birth`; NaN if either has none."""
+    theirs, ours = (size["seconds"].get(name, {}).get(way.name) for name in (other, "birth"))
+    return theirs / ours if theirs and ours else math.nan
+
+
+def mean_ratio(sizes: dict[str, dict], other: str) -> float:
+    """The geometric mean over sizes and orders; NaN if one is missing."""
+    return geomean([ratio(size, other, way) for size in sizes.values() for way in READINGS])
 
 
 def table(sizes: dict[str, dict]) -> str:
     """Mean seconds of a read, a variant per line."""
-    lines = [f"{'MiB':>6}  {'huge pages':28}" + "".join(f"{way.name:>12}" for way in READINGS) + f"{'huge MiB':>12}"]
+    lines = [
+        f"{'MiB':>6}  {'huge pages':28}"
+        + "".join(f"{way.name:>12}" for way in READINGS)
+        + f"{'huge MiB':>12}{'in the end':>12}"
+    ]
     for size, found in sizes.items():
         for name, seconds in found["seconds"].items():
             cells = "".join(f"{seconds[way.name]:12.3f}" if seconds[way.name] else f"{'-':>12}" for way in READINGS)
-            store = (found["storage"][name] or {}).get("warmset") or {}
-            lines.append(f"{size:>6}  {variants.TITLES[name]:28}{cells}{store.get('huge_bytes', 0) >> 20:12}")
+            huge = [(each[name]["huge_bytes"] or 0) >> 20 for each in (found["looks"][0], found["looks"][-1])]
+            lines.append(f"{size:>6}  {variants.TITLES[name]:28}{cells}{huge[0]:>12}{huge[1]:>12}")
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """The least memory with which a job still finishes: bisection over totals, on a coarse grid.
 
-At each total two heaps are tried, the smallest that Spark starts with and the share that is usual; the job finishes if
-it does with either. Warmset gets the smallest pool, so that what it needs more than stock Spark is counted.
+At each total the smallest heap that Spark starts with is tried, and the shares that are usual; the job finishes if it
+does with one of them. Warmset gets the smallest pool, so that what it needs more than stock Spark is counted.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def find(engine: str, name: str, size: Size, most: Setting, place: Place) -> dic
 def tight(most: Setting, total_bytes: int) -> list[Setting]:
     """The heaps that are tried in a total."""
     smallest = replace(most, total_bytes=total_bytes, heap_bytes=HEAP_BYTES_MIN)
-    usual = replace(smallest, heap_bytes=settings.first(most.engine, total_bytes).heap_bytes)
-    return list(dict.fromkeys([smallest, usual]))
+    usual = [replace(smallest, heap_bytes=each.heap_bytes) for each in settings.heaps(most.engine, total_bytes)]
+    return list(dict.fromkeys([smallest, *usual]))
 
 
 def finishes(setting: Setting, name: str, size: Size, place: Place, trials: list[dict]) -> bool:

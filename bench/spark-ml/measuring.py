@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 
 import least
@@ -118,12 +119,14 @@ class Measuring:
         found["limit_ratio"] = rounded(limit.mean_ratio(self.raw["limit"])) if self.raw.get("limit") else None
         stock, ours = (self.raw["memory"].get(engine, {}).get("bytes") for engine in ENGINES)
         found["min_memory_ratio"] = rounded(ours / stock) if stock and ours else None
-        ratios = [duel.ratio() for duel in fits.values()]
-        found["fits_worst"] = rounded(min(ratios, default=float("nan")))
+        # A workload that has no ratio, or did not fit, must not be left out of the worst.
+        ratios = [duel.ratio() for duel in fits.values() if duel.all_fits]
+        whole = ratios and len(ratios) == len(fits) and not any(map(math.isnan, ratios))
+        found["fits_worst"] = rounded(min(ratios)) if whole else None
         return found
 
 
 def collection_ratio(duel: Duel) -> float | None:
-    """Warmset's collection per pass over stock's; null if stock had none."""
-    stock, ours = ((duel.summary(engine) or {}).get("task_collection_s") for engine in ENGINES)
+    """Warmset's time in collection over stock's, filling included; null if stock had none."""
+    stock, ours = ((duel.summary(engine) or {}).get("fit_collection_s") for engine in ENGINES)
     return rounded(ours / stock) if stock and ours is not None else None

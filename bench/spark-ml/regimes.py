@@ -16,6 +16,9 @@ from harness.statistics import rounded
 from harness.training import Engines
 from harness.workloads import Size, Workload, workload
 
+# Samples of what is cached and what is resident are not of one moment.
+ALL = 0.99
+
 
 @dataclass
 class Duel:
@@ -44,6 +47,13 @@ class Duel:
     def equal(self) -> bool:
         """Whether every fit of either engine came to the same bits."""
         return all(result == self.results[0] for result in self.results)
+
+    @property
+    def all_fits(self) -> bool:
+        """Whether stock put nothing on disk, and Warmset's pool held everything."""
+        stock, ours = (self.summary(engine) or {} for engine in ("stock", "warmset"))
+        live, resident = ours.get("live_bytes"), ours.get("resident_bytes")
+        return stock.get("disk_bytes") == 0 and bool(live) and resident >= ALL * live
 
     @property
     def sound(self) -> bool:

@@ -2,7 +2,7 @@
 
 First the heap, with the collector and the serialiser that Spark has by default; then, with the best heap, the other
 collector and (stock only: Warmset's blocks are not serialised) the other serialiser, each alone, and both together if
-both were better.
+both were better. The RDD of objects is tried serialised as well, by Kryo.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Search:
         better = [setting for setting in others if self.try_out(setting) < self.seconds[base]]
         if len(better) == 2:
             self.try_out(replace(base, collector="Parallel", serialiser="kryo"))
+        if engine == "stock" and self.name == "objects":
+            self.try_out(replace(self.leader(), serialiser="kryo", level="MEMORY_AND_DISK_SER"))
         return self.leader()
 
     def leader(self) -> Setting:

@@ -164,7 +164,7 @@ def figures(found: dict[str, dict]) -> dict:
     """The result line."""
     steady = [ratio(runs) for name, runs in found.items() if name != CHANGING]
     return {
-        "worst_vs_best_static": rounded(min(steady, default=math.nan)),
+        "worst_vs_best_static": rounded(min(steady)) if steady and not any(map(math.isnan, steady)) else None,
         "changing_vs_best_static": rounded(ratio(found[CHANGING])) if CHANGING in found else None,
     }
 

@@ -34,6 +34,7 @@ class Fake:
     opened: ClassVar[list[str]] = []
     differs = False
     kept_bytes = 3 << 30
+    fits_bytes = 8 << 30
 
     def __init__(self, spec: Spec, limit_bytes: int) -> None:
         self.spec, self.limit_bytes = spec, limit_bytes
@@ -51,12 +52,14 @@ class Fake:
              "task_cpu_s": second, "task_collection_s": second / 2}
             for at in range(6)
         ]  # fmt: skip
-        sample = {"memory_bytes": 1, "disk_bytes": 2}
+        fits = self.limit_bytes > Fake.fits_bytes
+        sample = {"memory_bytes": 1, "disk_bytes": 0 if fits else 2}
         if self.spec.is_warmset:
-            sample |= {"read_bytes": 5, "wait_s": 0.5, "live_bytes": Fake.kept_bytes, "resident_bytes": 1 << 30}
+            resident = Fake.kept_bytes if fits else 1 << 30
+            sample |= {"read_bytes": 5, "wait_s": 0.5, "live_bytes": Fake.kept_bytes, "resident_bytes": resident}
         samples = [{"at_s": 60.0 * at, **sample} for at in range(2)]
         rows = [["0x1p0" if self.spec.is_warmset and Fake.differs else "0x1p1"]]
-        return {"seconds": 9 * second, "collection_s": 1.0, "jobs": jobs, "samples": samples, "rows": rows}
+        return {"seconds": 9 * second, "collection_s": second / 2, "jobs": jobs, "samples": samples, "rows": rows}
 
     def close(self) -> None:
         """Nothing was started."""
@@ -131,6 +134,12 @@ def test_other_data_and_another_read_ahead_have_files_of_their_own(bench: dict, 
     other = options(bench, monkeypatch, "--workloads", "lgr", "--single", "--read-ahead", "128")
     assert plain.suffix == "-lgr" and other.suffix == "-lgr-single-read-ahead-128"
     assert "--single --read-ahead 128" in importlib.import_module("report").readme(other, "raw.json", "chart.png")
+
+
+def test_what_does_not_fit_makes_no_worst_figure(bench: dict, monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(Fake, "fits_bytes", 64 << 30)
+    measuring = measure(bench, options(bench, monkeypatch, "--parts", "fits", "--workloads", "lgr,svm"), tmp_path)
+    assert measuring.sound and measuring.figures()["fits_worst"] is None
 
 
 def test_results_that_differ_are_unsound(bench: dict, monkeypatch, tmp_path: Path):

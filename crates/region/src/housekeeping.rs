@@ -1,7 +1,7 @@
 //! The background thread: retires regions, faults frames in ahead of demand, gives surplus memory back.
 //!
 //! Invariant: the ledger is never locked during a system call that touches pages; the frame in question is
-//! counted as filling or used meanwhile. One chunk is done at a time, so that a release never waits long.
+//! counted as changing meanwhile. One chunk is done at a time, so that a release never waits long.
 
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};

@@ -11,6 +11,8 @@ public final class Decimals {
 
   /** Whole numbers up to here, and a little beyond, are exact in a double. */
   public static final double WHOLE_MAX = 1e15;
+  /** Bytes of the widest whole number less a base: it must stay below 2^52. */
+  public static final int WIDTH_MAX = 6;
   /** The bits of 2^52: a whole number below it put in the low bits gives the double 2^52 + that number. */
   public static final long WHOLE_BITS = Double.doubleToRawLongBits(0x1p52);
 

@@ -12,7 +12,6 @@ import org.apache.spark.unsafe.Platform;
  */
 final class DoubleForm {
   static final int ENTRIES_MAX = 256;
-  static final int SCALED_WIDTH_MAX = 6;
 
   private static final int SLOTS = 1024;
   private static final int SAMPLE_ROWS = 64;
@@ -88,7 +87,7 @@ final class DoubleForm {
       if (Math.max(-min, max) * divisor > Decimals.WHOLE_MAX) return;
       long smallest = Decimals.whole(min, divisor);
       long range = Decimals.whole(max, divisor) - smallest;
-      if (Layout.widthOf(range) > SCALED_WIDTH_MAX) return;
+      if (Layout.widthOf(range) > Decimals.WIDTH_MAX) return;
       if (exact(column, p, Math.min(SAMPLE_ROWS, column.rows)) && exact(column, p, column.rows)) {
         kind = Kind.SCALED;
         power = p;

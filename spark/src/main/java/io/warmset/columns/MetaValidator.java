@@ -128,7 +128,7 @@ final class MetaValidator {
         long base = next();
         long power = next();
         if (base > Decimals.WHOLE_MAX || base < -Decimals.WHOLE_MAX) throw damaged("base " + base);
-        width(width, DoubleForm.SCALED_WIDTH_MAX);
+        width(width, Decimals.WIDTH_MAX);
         if (power < 0 || power >= Decimals.DIVISORS.length) throw damaged("power " + power);
         step(Layout.valueBytes(rows, width, Long.BYTES));
         break;

@@ -39,7 +39,6 @@ final class DoubleArrays {
   /** One value of so many may be a patch. */
   static final int PATCH_SHARE = 32;
   static final int WIDTH_MAX = 7;
-  static final int SCALED_WIDTH_MAX = 6;
   static final int CODE_BITS_MAX = 12;
 
   /** Values that are divided at once, by vector instructions, while they are in the cache. */
@@ -82,7 +81,7 @@ final class DoubleArrays {
     boolean fits = form == TABLE
         ? width >= 1 && width <= WIDTH_MAX && second <= 8 * width
             && second >= 8 * width - CODE_BITS_MAX && second >= 0 && shift >= 0 && shift <= 52
-        : width >= 1 && width <= SCALED_WIDTH_MAX
+        : width >= 1 && width <= Decimals.WIDTH_MAX
             && second >= 0 && second < Decimals.DIVISORS.length;
     if (!fits || patches < 0 || patches > length / PATCH_SHARE) {
       throw source.damaged("doubles in words of " + width + " bytes, " + patches + " patches");

@@ -138,8 +138,7 @@ final class DoubleNarrower {
       U.putLong(words, code << low | mantissa >>> shift);
       words += width;
     }
-    end(start, values, patches, sink);
-    return true;
+    return end(start, values, patches, sink);
   }
 
   // ---- few values
@@ -163,8 +162,7 @@ final class DoubleNarrower {
       U.putLong(words, code << low);
       words += width;
     }
-    end(start, values, patches, sink);
-    return true;
+    return end(start, values, patches, sink);
   }
 
   // ---- whole numbers over a power of ten
@@ -187,8 +185,7 @@ final class DoubleNarrower {
       U.putLong(words, word);
       words += width;
     }
-    end(start, values, patches, sink);
-    return true;
+    return end(start, values, patches, sink);
   }
 
   // ---- what the forms share
@@ -220,12 +217,18 @@ final class DoubleNarrower {
     return patches + 1;
   }
 
-  private void end(long start, double[] values, int patches, ByteSink sink) {
+  /** Writes the patches; takes all back if another thread has changed too many values meanwhile. */
+  private boolean end(long start, double[] values, int patches, ByteSink sink) {
+    if (patches > values.length / DoubleArrays.PATCH_SHARE) {
+      sink.truncate(start);
+      return false;
+    }
     long at = sink.reserve((long) patches * DoubleArrays.PATCH_BYTES);
     for (int p = 0; p < patches; p++, at += DoubleArrays.PATCH_BYTES) {
       U.putInt(at, patchAt[p]);
       U.putLong(at + 4, Double.doubleToRawLongBits(values[patchAt[p]]));
     }
     U.putInt(sink.address() + start + 4, patches);
+    return true;
   }
 }

@@ -46,7 +46,7 @@ public final class ElementCoder {
     String sparkFailure;
     /** What one of its elements led to that must stay as it is; null if none did. */
     String leftAlone;
-    /** Whether the fallbacks' loader gives this very class for its name. */
+    /** Whether Spark's serialiser gave an object of this very class back. */
     boolean known;
 
     Entry(int id, ClassCodec codec, Refusal refusal) {

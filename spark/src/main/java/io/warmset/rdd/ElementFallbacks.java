@@ -21,14 +21,15 @@ import sun.misc.Unsafe;
  * </pre>
  *
  * <p>Invariant: Fory is used for a class only after an object of it was read back, and only for
- * what Java could serialise too. Blobs name their classes: what the loader knows another class by,
- * or none, is refused. The checksum keeps damaged bytes from Fory, which trusts its
- * input.
+ * what Java could serialise too; Spark's serialiser only after it has read an object of the class
+ * back, too. Blobs name their classes: an element whose class the loader does not know, or knows
+ * another by that name, is refused; inside an element Fory looks as well. The checksum keeps
+ * damaged bytes from Fory, which trusts its input.
  */
 public final class ElementFallbacks {
   private static final Unsafe U = Raw.U;
   private static final long HEAD_BYTES = 8;
-  /** Failures in a row after which a serialiser is not tried again with a class, in one partition. */
+  /** So many failures in a row, and a partition's objects of the class do not try it again. */
   private static final int FAILURES_MAX = 16;
 
   private static final Map<ClassLoader, WeakReference<ElementFallbacks>> BY_LOADER =
@@ -90,13 +91,17 @@ public final class ElementFallbacks {
       }
     }
     if (entry.sparkFailures >= FAILURES_MAX) return entry.sparkFailure;
-    if (!entry.known) {
-      String foreign = Qualification.foreign(element.getClass(), loader);
-      if (foreign != null) return foreign;
-      entry.known = true;
+    String foreign = entry.known ? null : Qualification.foreign(element.getClass(), loader);
+    if (foreign != null) {
+      entry.sparkFailures = FAILURES_MAX;
+      entry.sparkFailure = foreign;
+      return foreign;
     }
     try {
-      put(ElementCoder.ID_SPARK, spark.write(element), sink);
+      byte[] blob = spark.write(element);
+      if (!entry.known) spark.read(blob);
+      entry.known = true;
+      put(ElementCoder.ID_SPARK, blob, sink);
       entry.sparkFailures = 0;
       return null;
     } catch (Exception | StackOverflowError | LinkageError e) {

@@ -42,8 +42,7 @@ final class Qualification {
     while (inner.isArray()) inner = inner.getComponentType();
     ClassLoader from = inner.getClassLoader();
     // The last two are written as what they stand for.
-    if (from == null || from == loader || from == Qualification.class.getClassLoader()
-        || inner.isHidden() || Proxy.isProxyClass(inner)) {
+    if (from == null || from == loader || inner.isHidden() || Proxy.isProxyClass(inner)) {
       return null;
     }
     try {

@@ -20,6 +20,7 @@ final class TopCounts {
   /** The tops that occur, with their counts above their numbers; sorted by {@link #choose}. */
   private final long[] seen = new long[TOPS];
   private int seenCount;
+  /** -1 but for the tops that have a code now. */
   private final short[] codes = new short[TOPS];
 
   private int width;
@@ -28,9 +29,16 @@ final class TopCounts {
   private int patches;
   private long wordBytes;
 
+  TopCounts() {
+    Arrays.fill(codes, (short) -1);
+  }
+
   /** Finds the best split of the first `count` values; returns false if there is none. */
   boolean measure(double[] values, int count) {
-    for (int i = 0; i < seenCount; i++) counts[(int) seen[i] & TOPS - 1] = 0;
+    for (int i = 0; i < seenCount; i++) {
+      counts[(int) seen[i] & TOPS - 1] = 0;
+      codes[(int) seen[i] & TOPS - 1] = -1;
+    }
     seenCount = 0;
     Arrays.fill(zeros, 0);
     for (int i = 0; i < count; i++) {
@@ -57,17 +65,16 @@ final class TopCounts {
       for (int w = (bits + 7) / 8; w <= DoubleArrays.WIDTH_MAX; w++) {
         if (w == 0) continue;
         int s = Math.max(0, MANTISSA_BITS - (8 * w - bits));
-        int cut = 0;
-        for (int z = 0; z < s; z++) cut += zeros[z];
-        int missed = uncoded + cut;
+        long missed = uncoded;
+        for (int z = 0; z < s; z++) missed += zeros[z];
         if (missed > count / DoubleArrays.PATCH_SHARE) continue;
-        long words = (long) w * count + (long) DoubleArrays.PATCH_BYTES * missed;
+        long words = (long) w * count + DoubleArrays.PATCH_BYTES * missed;
         if (words + (8L << bits) < fewest) {
           fewest = words + (8L << bits);
           width = w;
           codeBits = bits;
           shift = s;
-          patches = missed;
+          patches = (int) missed;
           wordBytes = words;
         }
       }
@@ -102,7 +109,6 @@ final class TopCounts {
 
   /** Gives the most frequent tops codes and writes the table of them. */
   void assignCodes(long table) {
-    for (int i = 0; i < seenCount; i++) codes[(int) seen[i] & TOPS - 1] = -1;
     for (int code = 0; code < 1 << codeBits; code++) {
       int top = code < seenCount ? (int) seen[code] & TOPS - 1 : 0;
       if (code < seenCount) codes[top] = (short) code;
@@ -110,7 +116,7 @@ final class TopCounts {
     }
   }
 
-  /** By top, of those that occur: its code, or -1. */
+  /** By top: its code, or -1. */
   short[] codes() {
     return codes;
   }

@@ -43,13 +43,13 @@ final class WholeRange {
     double room = Math.scalb(1.0, 8 * width()) - 1 - (max - min);
     low = min - Math.floor(room / 2);
     high = low + Math.scalb(1.0, 8 * width()) - 1;
-    return width() <= DoubleArrays.SCALED_WIDTH_MAX;
+    return width() <= Decimals.WIDTH_MAX;
   }
 
   /** Finds the range of all values, from what was estimated; false if too few of them fit one. */
   boolean measure(double[] values) {
     return measure(values, values.length)
-        || find(values, values.length, power) && width() <= DoubleArrays.SCALED_WIDTH_MAX;
+        || find(values, values.length, power) && width() <= Decimals.WIDTH_MAX;
   }
 
   private boolean find(double[] values, int count, int first) {

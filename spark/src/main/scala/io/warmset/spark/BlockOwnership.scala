@@ -3,9 +3,9 @@ package io.warmset.spark
 import java.io.{InputStream, OutputStream}
 
 import io.warmset.rdd.ElementCoder
-import io.warmset.spark.rddblocks.{ElementPacker, ElementReader, SerialInput, SerialPacker}
-import io.warmset.spark.rddblocks.StoredBytes
 import io.warmset.spark.cachedframes.BatchesIntoRegion
+import io.warmset.spark.rddblocks.{ElementPacker, ElementReader, SerialInput, SerialPacker,
+  StoredBytes}
 import org.apache.spark.serializer.SerializationStream
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.OwnedValues
@@ -54,7 +54,7 @@ private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues
 
   override def commit(value: AutoCloseable, block: BlockId): Unit = value match {
     case handle: RegionHandle =>
-      // Spark takes a block away whose put has failed.
+      // The memory store takes the block out again: see WarmMemoryStore.
       if (!handle.commitTo(block)) throw TaskScope.ended()
       if (handle.region != null) RegionBlocks.put(handle.region.id, block)
     case _ =>

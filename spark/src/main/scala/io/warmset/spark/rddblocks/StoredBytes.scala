@@ -33,6 +33,6 @@ private[spark] final class ElementBatch(
 private[spark] final class SerialBytes(val bytes: Long, val place: Place) extends StoredBytes
 
 private[spark] object StoredBytes {
-  // Three objects with their fields, those of the trait included.
+  // The handle and its place, with what they refer to; rounded up.
   private val HandleBytes = 136L
 }

@@ -11,13 +11,13 @@ case class Reading(id: Long, name: String, values: Array[Double])
 object Objects {
   private val Names = 5000
 
-  /** So many readings, to be kept in memory and on disk; nothing is computed yet. */
+  /** So many readings, to be kept at the level of `spark.bench.level`; nothing is computed yet. */
   def cached(context: SparkContext, readings: Long, width: Int, partitions: Int): RDD[Reading] =
     context
       .range(0, readings, 1, partitions)
       .map(id => reading(id, width))
       .setName("readings")
-      .persist(StorageLevel.MEMORY_AND_DISK)
+      .persist(StorageLevel.fromString(context.getConf.get("spark.bench.level", "MEMORY_AND_DISK")))
 
   /** Touches all of every reading; the sums are added in the order of the partitions. */
   def scan(readings: RDD[Reading]): Array[Double] = {
