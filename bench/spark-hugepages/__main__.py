@@ -42,8 +42,9 @@ interleaved rounds whose order rotates, by four engines that are alive at once: 
 `late` is filled while the kernel gives no huge pages (`transparent_hugepage/enabled` is `never` meanwhile); from its
 first read on, another process collapses its pool (MADV_COLLAPSE). A ratio is the mean time of all reads over that of
 `birth`, promotion included; that over `off` is of reads at random at the largest size, the others are geometric means
-over sizes and orders. At random, the next place depends on the value that was read before; it lies within a run of
-up to 256 MiB. `looks` has where huge pages were, after the data were cached and after each round.
+over sizes and orders. At random, the next place depends on the value that was read before; it lies anywhere in the
+same partition, a quarter of the data. `looks` has where huge pages were, after the data were cached and after each
+round.
 """
 
 
@@ -103,9 +104,7 @@ def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
             place.progress.step(f"{data_bytes >> 20} MiB: caching: {variants.TITLES[name]}")
             scratch = place.scratch / str(data_bytes >> 20)
             spec = variants.spec(name, data_bytes, place.cpus, scratch / name)
-            # Each task that writes gathers a run.
             limit_bytes = int(variants.HEAP_BYTES + data_bytes / variants.FILL) + OVERHEAD_BYTES
-            limit_bytes += place.cpus * variants.RUN_BYTES
             players[name] = contest.open_player(stack, spec, limit_bytes, place.logs, scratch)
             with promotion.base_pages_only() if name == "late" else nullcontext():
                 warm_up(players[name], place.cpus)
@@ -120,7 +119,8 @@ def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
         contest.play(
             list(players.values()), READINGS, rounds - 1, 0, place.progress, lambda _: looks.append(look(players))
         )
-    sound = contest.answers_equal(list(players.values()), READINGS) and not any(p.died for p in players.values())
+    everybody = list(players.values())
+    sound = all(player.alive for player in everybody) and not contest.differences(everybody, READINGS)
     return {
         "seconds": {
             name: {way.name: mean_s(player, way) for way in READINGS} for name, player in players.items()

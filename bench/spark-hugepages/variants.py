@@ -11,13 +11,8 @@ from harness.settings import JOBS_JAR
 
 MIB = 1 << 20
 HEAP_BYTES = 768 * MIB
-# A batch is a run of up to 256 MiB: what is picked at random in it lies on more base pages than a processor's buffers
-# know, and in no cache.
-RUN_BYTES = 256 * MIB
-RUN = {
-    "spark.sql.inMemoryColumnarStorage.batchSize": str(RUN_BYTES // 8),
-    "spark.warmset.rowGroup": f"{RUN_BYTES // MIB}m",
-}
+# A batch of this column is a run of 8 MiB, Warmset's largest.
+RUN = {"spark.sql.inMemoryColumnarStorage.batchSize": str(1 << 22)}
 # Of the pool, what the data takes: it all stays in memory.
 FILL = 0.8
 TITLES = {
