@@ -36,6 +36,25 @@ def assert_round_trip(seen: dict[str, Any], in_regions: bool, stock: bool) -> No
         assert all(held) if in_regions else not any(held)
 
 
+def assert_filters(answer: dict[str, Any], stock: bool) -> None:
+    """Every predicate gives some rows, and the same as without the cache."""
+    for text, (cached, uncached) in answer["seen"].items():
+        assert uncached[0] > 0, text
+        assert cached == uncached, text
+    assert stock or answer["held"] > 0
+
+
+def assert_overflowed(seen: dict[str, Any], memory_bytes: int, stock: bool) -> None:
+    """The answers are right, and what the memory has no room for went to disk and came back."""
+    assert seen["right"] == [True, True, True]
+    assert seen["groups"] == 9
+    assert seen["left"] == 0
+    if not stock:
+        assert seen["stats"]["resident_bytes"] <= memory_bytes
+        assert seen["stats"]["written_bytes_total"] > 0
+        assert seen["stats"]["read_bytes_total"] > 0
+
+
 @pytest.mark.parametrize("adaptive", [True, False], ids=["adaptive", "plain"])
 @pytest.mark.parametrize("level", MEMORY_LEVELS)
 def test_levels_that_keep_data_in_memory_use_regions(
@@ -60,11 +79,7 @@ def test_the_level_of_persist_warm(child: SparkChild, launch: Launch) -> None:
 
 
 def test_filters(child: SparkChild, launch: Launch) -> None:
-    answer = child.call("storage.filters")
-    for text, (cached, uncached) in answer["seen"].items():
-        assert uncached[0] > 0, text
-        assert cached == uncached, text
-    assert launch.stock or answer["held"] > 0
+    assert_filters(child.call("storage.filters"), stock=launch.stock)
 
 
 def test_sql_statements(child: SparkChild, launch: Launch) -> None:
@@ -166,13 +181,7 @@ def test_failing_tasks(launch: Launch, spark_version: str) -> None:
 def test_more_than_the_memory(launch: Launch, spark_version: str, level: str) -> None:
     with launch(spark_version, {"spark.warmset.memory": "16m"}) as small:
         seen = small.call("storage.larger_than_memory", rows=2_000_000, level=level)
-    assert seen["right"] == [True, True, True]
-    assert seen["groups"] == 9
-    assert seen["left"] == 0
-    if not launch.stock:
-        assert seen["stats"]["resident_bytes"] <= 16 << 20
-        assert seen["stats"]["written_bytes_total"] > 0
-        assert seen["stats"]["read_bytes_total"] > 0
+    assert_overflowed(seen, 16 << 20, stock=launch.stock)
 
 
 @pytest.mark.usefixtures("only_with_plugin")

@@ -14,7 +14,7 @@ from e2e.child import SparkChild
 from e2e.launch import Launch
 from scenarios.levels import MEMORY_LEVELS
 from test_elements import assert_round_trips
-from test_pyspark import assert_round_trip
+from test_pyspark import assert_filters, assert_overflowed, assert_round_trip
 
 VERSION = "4.1"
 CONF = {
@@ -46,11 +46,7 @@ def test_levels_that_keep_data_in_memory_use_regions(child: SparkChild, launch: 
 
 
 def test_filters(child: SparkChild, launch: Launch) -> None:
-    answer = child.call("storage.filters")
-    for text, (cached, uncached) in answer["seen"].items():
-        assert uncached[0] > 0, text
-        assert cached == uncached, text
-    assert launch.stock or answer["held"] > 0
+    assert_filters(child.call("storage.filters"), stock=launch.stock)
 
 
 @pytest.mark.parametrize("shuffled", [False, True], ids=["", "shuffled"])
@@ -64,12 +60,7 @@ def test_more_than_a_hundred_columns(child: SparkChild) -> None:
 
 def test_more_than_the_memory(child: SparkChild, launch: Launch) -> None:
     seen = child.call("storage.larger_than_memory", rows=2_000_000)
-    assert seen["right"] == [True, True, True]
-    assert seen["groups"] == 9
-    assert seen["left"] == 0
-    if not launch.stock:
-        assert seen["stats"]["written_bytes_total"] > 0
-        assert seen["stats"]["read_bytes_total"] > 0
+    assert_overflowed(seen, 16 << 20, stock=launch.stock)
 
 
 @pytest.mark.parametrize("scenario", ["rdds.java_rows", "rdds.pickled"])

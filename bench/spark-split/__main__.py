@@ -77,23 +77,17 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     """Runs all jobs with all splits; exit code 1 if the controller failed somewhere or results differ."""
     options = parse()
-    contestants = splits.of_shares(options.shares)
     course = Course("spark-split", readme(options), "jobs", figures, table, sound)
-    return course.run(options, 1 + len(options.jobs) * len(contestants), measure)
+    return course.run(options, 1 + len(options.jobs) * len(splits.of_shares(options.shares)), measure)
 
 
 def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, dict]]:
     """Job by job."""
+    contestants = splits.of_shares(options.shares)
     place.progress.step(f"generating {options.rows} rows of numbers (kept in data/)")
     size = Size(learnable.table(options.rows, options.files), options.rows, options.files, options.iterations)
     for job in jobs(options, size):
-        yield (
-            job.name,
-            {
-                split.name: play(split, job, size, options.budget * MIB, place)
-                for split in splits.of_shares(options.shares)
-            },
-        )
+        yield job.name, {split.name: play(split, job, size, options.budget * MIB, place) for split in contestants}
 
 
 def jobs(options: argparse.Namespace, size: Size) -> Iterator[Job]:

@@ -62,8 +62,7 @@ final class TopCounts {
         uncoded -= counts[(int) seen[coded] & TOPS - 1];
       }
       if (uncoded > count / DoubleArrays.PATCH_SHARE) continue;
-      for (int w = (bits + 7) / 8; w <= DoubleArrays.WIDTH_MAX; w++) {
-        if (w == 0) continue;
+      for (int w = Math.max(1, (bits + 7) / 8); w <= DoubleArrays.WIDTH_MAX; w++) {
         int s = Math.max(0, MANTISSA_BITS - (8 * w - bits));
         long missed = uncoded;
         for (int z = 0; z < s; z++) missed += zeros[z];
