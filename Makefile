@@ -51,7 +51,7 @@ bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
 	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-spark-ml bench-spark-hugepages bench-spark-split
-bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) .venv/.stamp .venv-43/.stamp
+bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) .venv/.stamp .venv-43/.stamp $(STAMPS)/blas
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
@@ -139,7 +139,7 @@ reference: $(STAMPS)/base ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/deny: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import platform
@@ -33,7 +34,18 @@ def describe() -> dict:
         "kernel": platform.release(),
         "java": java[0] if java else None,
         "commit": commit.stdout.strip() or None,
+        "blas": blas(),
     }
+
+
+def blas() -> str | None:
+    """The native BLAS that MLlib finds; without one it computes in Java."""
+    try:
+        ctypes.CDLL("libblas.so.3")
+    except OSError:
+        return None
+    maps = Path("/proc/self/maps").read_text()
+    return next((Path(path).name for path in re.findall(r"\S*blas\S*", maps)), None)
 
 
 def name() -> str:

@@ -54,6 +54,8 @@ class Engine:
             "JDK_JAVA_OPTIONS": f'{os.environ.get("JDK_JAVA_OPTIONS", "")} "-Djava.io.tmpdir={scratch}"'.strip(),
             # The allocator's arenas would otherwise grow with the machine's CPUs, outside of every budget.
             "MALLOC_ARENA_MAX": "2",
+            # Each task computes on one core; a native BLAS would start threads of its own.
+            "OPENBLAS_NUM_THREADS": "1",
         }
         scratch.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:

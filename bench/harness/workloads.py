@@ -17,7 +17,8 @@ ROW_BYTES = 400
 # What stock Spark takes on the heap for an object of `OBJECT_WIDTH` doubles, with its name.
 OBJECT_BYTES, OBJECT_WIDTH = 200, 10
 SEED = 7
-CLUSTERS = 20
+# As many as Spark-Bench's KMeans makes, which TeraCache was compared with (KMeans/conf/env.sh).
+CLUSTERS = 10
 TREES = 10
 # The first job fills the cache, the next one may still be compiled.
 PASSES_SKIPPED = 2

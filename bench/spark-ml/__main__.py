@@ -34,7 +34,8 @@ def main() -> int:
         progress.note(groups.why_none())
     file, picture = f"raw{options.suffix}.json", f"chart{options.suffix}.png"
     run.write(f"README{options.suffix}.md", report.readme(options, file, picture))
-    head = {"machine": describe(), "options": {**asdict(options), "settings_from": str(options.settings_from or "")}}
+    sources = {name: str(getattr(options, name) or "") for name in ("settings_from", "resume")}
+    head = {"machine": describe(), "options": {**asdict(options), **sources}}
     with (
         tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory,
         read_ahead(Path(directory), options.read_ahead_kb) as head["read_ahead_kb"],

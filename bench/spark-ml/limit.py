@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+from statistics import mean
+
 from harness.statistics import geomean
-from regimes import Duel
 
 
-def distances(main: dict[str, Duel], fits: dict[str, Duel], read_bytes_per_s: float) -> dict[str, dict]:
-    """For each workload that both regimes have: Warmset's pass over max(a pass when all fits, missing bytes' time).
+def distances(main: dict[str, dict], fits: dict[str, dict]) -> dict[str, dict]:
+    """For each workload in both regimes' raw figures: Warmset's pass over what it must cost at the least.
 
-    What a pass must cost at the least when all fits is the faster engine's. Bytes are missing that the pool has no
-    room for, whether or not they were read.
+    That is max(the faster engine's pass when all fits, missing bytes' time). Bytes are missing that the pool has no
+    room for, whether or not they were read. `ratio_of_total` takes the whole total for the pool, as if a JVM needed
+    nothing.
     """
     found = {}
-    for name in main.keys() & fits.keys():
-        ours = main[name].summary("warmset")
-        resident = [each["seconds"] for each in map(fits[name].summary, ("stock", "warmset")) if each]
+    for name in [name for name in main if name in fits]:
+        ours = main[name]["passes"]["warmset"]
+        resident = [each["seconds"] for each in fits[name]["passes"].values() if each]
         if ours is None or not resident or ours["live_bytes"] is None:
             continue
-        pool_bytes = next(each.pool_bytes for each in main[name].settings if each.engine == "warmset")
-        missing_bytes = max(0, ours["live_bytes"] - pool_bytes)
-        bound_s = max(min(resident), missing_bytes / read_bytes_per_s)
+        setting, speed = main[name]["settings"]["warmset"], mean(main[name]["disk_bytes_per_s"])
+        missing_bytes = max(0, ours["live_bytes"] - setting["pool_bytes"])
+        bound_s = max(min(resident), missing_bytes / speed)
+        bound_of_total_s = max(min(resident), (ours["live_bytes"] - setting["total_bytes"]) / speed)
         found[name] = {
             "seconds": ours["seconds"],
             "all_resident_s": min(resident),
+            "disk_bytes_per_s": speed,
             "missing_bytes": missing_bytes,
             "read_bytes": ours["read_bytes"],
             "bound_s": bound_s,
             "ratio": ours["seconds"] / bound_s,
+            "ratio_of_total": ours["seconds"] / bound_of_total_s,
         }
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 
 import least
@@ -14,9 +13,8 @@ from harness.machine import disk_speed
 from harness.settings import Setting
 from harness.statistics import rounded
 from harness.training import Engines, Place
-from harness.workloads import TRAINERS, TUNED_AS, Size
+from harness.workloads import NAMES, TRAINERS, TUNED_AS, Size
 from options import FURTHER, MAIN, Options
-from regimes import Duel
 from tuning import Search
 
 ENGINES = ("stock", "warmset")
@@ -30,17 +28,18 @@ class Measuring:
     def __init__(self, options: Options, place: Place) -> None:
         self.options = options
         self.place = place
-        self.duels: dict[str, dict[str, Duel]] = {}
         self.chosen: dict[str, dict[str, Setting]] = {}
         self.raw: dict = {"settings": {}, "tuning": {}, "regimes": {}, "memory": {}}
-        self.sound = True
+        if options.resume:
+            kept = json.loads(options.resume.read_text())
+            self.raw = {part: kept[part] for part in self.raw}
 
     def parts(self) -> Iterator[None]:
         """Runs the parts; yields whenever there is something new to keep."""
         options = self.options
-        if options.settings_from:
-            found = json.loads(options.settings_from.read_text())["settings"]
-            self.chosen = {
+        for source in filter(None, (options.settings_from, options.resume)):
+            found = json.loads(source.read_text())["settings"]
+            self.chosen |= {
                 name: {engine: settings.from_raw(raw) for engine, raw in chosen.items()}
                 for name, chosen in found.items()
             }
@@ -48,13 +47,14 @@ class Measuring:
             yield from self.regime("main", self.size(options.rows), options.total_bytes, options.rounds)
         if "fits" in options.parts:
             yield from self.regime("fits", self.size(options.rows), options.fits_bytes, options.rounds)
-        if {"main", "fits"} <= self.duels.keys():
-            speed = self.raw["disk_speed"] = disk_speed(self.place.scratch)
-            self.raw["limit"] = limit.distances(self.duels["main"], self.duels["fits"], speed["read_bytes_per_s"])
+        if {"main", "fits"} <= self.raw["regimes"].keys():
+            self.raw["limit"] = limit.distances(self.workloads("main"), self.workloads("fits"))
             yield
         if "memory" in options.parts:
             size = self.size(options.rows).shorter(options.tuning_iterations)
             for engine in ENGINES:
+                if engine in self.raw["memory"]:
+                    continue
                 most = self.setting(LEAST_OF, engine, size, options.total_bytes)
                 self.raw["memory"][engine] = least.find(engine, LEAST_OF, size, most, self.place)
                 yield
@@ -76,23 +76,25 @@ class Measuring:
         self, name: str, size: Size, total_bytes: int, rounds: int, among: tuple[str, ...] | None = None
     ) -> Iterator[None]:
         """One regime, workload by workload."""
-        duels = self.duels.setdefault(name, {})
         raw = self.raw["regimes"].setdefault(
             name, {"total_bytes": total_bytes, "rows": size.rows, "partitions": size.partitions, "workloads": {}}
         )
         with Engines(self.place, keep=self.options.quick) as engines:
             for each in self.options.workloads:
-                if among is not None and each not in among:
+                if each in raw["workloads"] or (among is not None and each not in among):
                     continue
                 chosen = [self.setting(each, engine, size, self.options.total_bytes) for engine in ENGINES]
                 fitted = [
                     setting.for_fits(total_bytes) if name == "fits" else setting.within(total_bytes)
                     for setting in chosen
                 ]
-                duels[each] = regimes.play(each, size, fitted, rounds, engines, name)
-                raw["workloads"][each] = duels[each].raw()
-                self.sound &= duels[each].sound
-                if not duels[each].equal:
+                # What was found is kept before it is used.
+                yield
+                speeds = [disk_speed(self.place.scratch)["read_bytes_per_s"]]
+                duel = regimes.play(each, size, fitted, rounds, engines, name)
+                speeds.append(disk_speed(self.place.scratch)["read_bytes_per_s"])
+                raw["workloads"][each] = {**duel.raw(), "disk_bytes_per_s": speeds}
+                if not duel.equal:
                     self.place.progress.note(f"{name}: {each}: THE ENGINES' RESULTS DIFFER")
                 yield
 
@@ -110,23 +112,31 @@ class Measuring:
         self.raw["settings"].setdefault(name, {})[engine] = chosen[engine].raw()
         return chosen[engine]
 
+    def workloads(self, regime: str) -> dict[str, dict]:
+        """What was measured in that regime."""
+        return self.raw["regimes"].get(regime, {}).get("workloads", {})
+
+    @property
+    def sound(self) -> bool:
+        """Whether Warmset finished everything, kept it in its regions, and no results differ."""
+        return all(found["sound"] for regime in self.raw["regimes"] for found in self.workloads(regime).values())
+
     def figures(self) -> dict:
         """The result line."""
-        main, fits = self.duels.get("main", {}), self.duels.get("fits", {})
-        names = ("lr", "lgr", "svm", "kmeans", "objects", "forest")
-        found: dict[str, float | None] = {name: rounded(main[name].ratio()) if name in main else None for name in names}
-        found["objects_gc_ratio"] = collection_ratio(main["objects"]) if "objects" in main else None
-        found["limit_ratio"] = rounded(limit.mean_ratio(self.raw["limit"])) if self.raw.get("limit") else None
+        main, fits = self.workloads("main"), self.workloads("fits")
+        figures: dict[str, float | None] = {name: main[name]["ratio"] if name in main else None for name in NAMES}
+        figures["objects_gc_ratio"] = collection_ratio(main["objects"]["passes"]) if "objects" in main else None
+        figures["limit_ratio"] = rounded(limit.mean_ratio(self.raw["limit"])) if self.raw.get("limit") else None
         stock, ours = (self.raw["memory"].get(engine, {}).get("bytes") for engine in ENGINES)
-        found["min_memory_ratio"] = rounded(ours / stock) if stock and ours else None
+        figures["min_memory_ratio"] = rounded(ours / stock) if stock and ours else None
         # A workload that has no ratio, or did not fit, must not be left out of the worst.
-        ratios = [duel.ratio() for duel in fits.values() if duel.all_fits]
-        whole = ratios and len(ratios) == len(fits) and not any(map(math.isnan, ratios))
-        found["fits_worst"] = rounded(min(ratios)) if whole else None
-        return found
+        ratios = [found["ratio"] for found in fits.values() if found["all_fits"]]
+        whole = ratios and len(ratios) == len(fits) and None not in ratios
+        figures["fits_worst"] = min(ratios) if whole else None
+        return figures
 
 
-def collection_ratio(duel: Duel) -> float | None:
+def collection_ratio(passes: dict[str, dict | None]) -> float | None:
     """Warmset's time in collection over stock's, filling included; null if stock had none."""
-    stock, ours = ((duel.summary(engine) or {}).get("fit_collection_s") for engine in ENGINES)
+    stock, ours = ((passes[engine] or {}).get("fit_collection_s") for engine in ENGINES)
     return rounded(ours / stock) if stock and ours is not None else None

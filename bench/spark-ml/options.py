@@ -32,6 +32,7 @@ class Options:
     iterations: int
     tuning_iterations: int
     settings_from: Path | None
+    resume: Path | None
     single: bool
     read_ahead_kb: int | None
     cpus: int
@@ -71,6 +72,9 @@ def parse() -> Options:
         "--settings-from", type=Path, metavar="RAW", help="take the engines' settings from an earlier run's raw.json"
     )
     parser.add_argument(
+        "--resume", type=Path, metavar="RAW", help="keep what an interrupted run wrote to its raw.json; run the rest"
+    )
+    parser.add_argument(
         "--single", action="store_true", help="features of the precision of 32-bit floats, as many data sets have them"
     )
     parser.add_argument(
@@ -93,6 +97,7 @@ def parse() -> Options:
         iterations=given.iterations or (12 if quick else 20),
         tuning_iterations=4,
         settings_from=given.settings_from,
+        resume=given.resume,
         single=given.single,
         read_ahead_kb=given.read_ahead,
         cpus=min(2, len(os.sched_getaffinity(0))),

@@ -72,6 +72,8 @@ class Duel:
             "ratio": rounded(self.ratio()),
             "fit_ratio": rounded(self.ratio("fit_s")),
             "results_equal": self.equal,
+            "all_fits": self.all_fits,
+            "sound": self.sound,
             "passes": {name: self.summary(name) for name in engines},
             "engines": engines,
         }

@@ -14,7 +14,7 @@ def tables(raw: dict) -> str:
     """One table per regime, the limit, and the least memory."""
     parts = [regime(name, found) for name, found in raw["regimes"].items()]
     if raw.get("limit"):
-        parts.append(limits(raw["limit"], raw["disk_speed"]["read_bytes_per_s"]))
+        parts.append(limits(raw["limit"]))
     if raw["memory"]:
         parts.append(memory(raw["memory"]))
     return "\n\n".join(parts)
@@ -47,14 +47,15 @@ def setting(raw: dict) -> str:
     return f"  {raw['heap_bytes'] >> 20}m{pool} {raw['collector']} {raw['serialiser']}"
 
 
-def limits(found: dict, read_bytes_per_s: float) -> str:
+def limits(found: dict) -> str:
     """The distance to the limit, workload by workload."""
-    lines = [f"distance to the limit, at {read_bytes_per_s / 1e9:.2f} GB/s from the disk"]
+    lines = ["distance to the limit"]
     for name, each in found.items():
         lines.append(
             f"{name:10} {each['seconds']:6.2f} s; all resident {each['all_resident_s']:.2f} s, "
-            f"{each['missing_bytes'] / 1e9:.2f} GB missing, {(each['read_bytes'] or 0) / 1e9:.2f} GB read: "
-            f"{each['ratio']:.2f}"
+            f"{each['missing_bytes'] / 1e9:.2f} GB missing, {(each['read_bytes'] or 0) / 1e9:.2f} GB read "
+            f"at {each['disk_bytes_per_s'] / 1e9:.2f} GB/s: {each['ratio']:.2f} "
+            f"({each['ratio_of_total']:.2f} with all memory as pool)"
         )
     return "\n".join(lines)
 
@@ -106,5 +107,5 @@ both engines.
   disk; collection is what Spark counts of it; reading is the rest, waiting for the disk. `waits` are those that
   Warmset itself counts, summed over tasks.
 - `limit`: a pass in `main` over max(the faster engine's pass in `fits`, bytes that the pool has no room for / the
-  disk's O_DIRECT bandwidth at its best queue depth, measured in the same run).
+  disk's O_DIRECT bandwidth at its best queue depth, measured before and after the workload: the mean).
 """

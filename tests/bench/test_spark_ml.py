@@ -164,6 +164,21 @@ def test_settings_of_an_earlier_run_are_not_looked_for_again(bench: dict, monkey
     assert again.raw["settings"] == first.raw["settings"]
 
 
+def test_an_interrupted_run_is_resumed(bench: dict, monkeypatch, tmp_path: Path):
+    raw = tmp_path / "raw.json"
+    arguments = ("--parts", "main,fits,memory", "--workloads", "lgr,objects")
+    whole = measure(bench, options(bench, monkeypatch, *arguments), tmp_path)
+    kept = json.loads(json.dumps(whole.raw))
+    del kept["regimes"]["main"]["workloads"]["objects"], kept["regimes"]["fits"], kept["memory"]["warmset"]
+    raw.write_text(json.dumps(kept))
+    Fake.opened = []
+    again = measure(bench, options(bench, monkeypatch, *arguments, "--resume", str(raw)), tmp_path)
+    assert again.figures() == whole.figures() and again.sound
+    assert again.raw["regimes"]["main"]["workloads"]["lgr"] == kept["regimes"]["main"]["workloads"]["lgr"]
+    trials = len(again.raw["memory"]["warmset"]["trials"])
+    assert Fake.opened == ["stock", "warmset"] * 3 + ["warmset"] * trials
+
+
 def test_an_engine_that_dies_leaves_a_null(bench: dict, monkeypatch, tmp_path: Path):
     chosen = replace(options(bench, monkeypatch, "--quick", "--workloads", "lgr,svm"), total_bytes=800 * MIB)
     measuring = measure(bench, chosen, tmp_path)
