@@ -121,11 +121,23 @@ def disk_speed(directory: Path) -> dict:
 
     Raises `RuntimeError` if it could not be measured, with the reason.
     """
-    binary = ROOT / "target" / "release" / "region-scan"
-    command = [str(binary), "--raw-only", "--quick", "--dir", str(directory)]
+    return region_scan("--raw-only", "--dir", str(directory))
+
+
+def lookups(size_mib: int, threads: int) -> dict:
+    """Seconds that lookups at random take in a plain array on base pages and in one on huge pages, run by run.
+
+    Raises `RuntimeError` if it could not be measured, with the reason.
+    """
+    return region_scan("--random-only", str(size_mib), "--threads", str(threads))
+
+
+def region_scan(*arguments: str) -> dict:
+    """What one part of `region-scan` measures."""
+    command = [str(ROOT / "target" / "release" / "region-scan"), "--quick", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        raise RuntimeError(f"{directory}: {result.stderr.strip()}")
+        raise RuntimeError(f"{' '.join(command)}: {result.stderr.strip()}")
     return json.loads(result.stdout.removeprefix("result: "))
 
 

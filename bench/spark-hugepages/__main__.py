@@ -22,6 +22,7 @@ import variants
 from harness import contest
 from harness.contest import CACHE_TIMEOUT_S, Player
 from harness.course import Course
+from harness.machine import lookups
 from harness.progress import Progress
 from harness.statistics import geomean, rounded
 from harness.training import Place
@@ -42,9 +43,10 @@ interleaved rounds whose order rotates, by four engines that are alive at once: 
 `late` is filled while the kernel gives no huge pages (`transparent_hugepage/enabled` is `never` meanwhile); from its
 first read on, another process collapses its pool (MADV_COLLAPSE). A ratio is the mean time of all reads over that of
 `birth`, promotion included; that over `off` is of reads at random at the largest size, the others are geometric means
-over sizes and orders. At random, the next place depends on the value that was read before; it lies anywhere in the
-same partition, a quarter of the data. `looks` has where huge pages were, after the data were cached and after each
-round.
+over sizes and orders. At random, each of {cpus} tasks reads 8M values one after the other, anywhere in its partition,
+which is its part of the data; the next place depends on the value that was read before. `plain` is what the same
+lookups take in plain arrays outside of Spark, on base pages and on huge ones: the limit of this machine. `looks` has
+where huge pages were, after the data were cached and after each round.
 """
 
 
@@ -93,7 +95,10 @@ def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, di
         place.progress.note(trouble)
     names = [name for name in variants.TITLES if name != "late" or not trouble]
     for size in options.sizes:
-        yield str(size), play(names, size * MIB, options.rounds, place)
+        # Before and after: the machine has no engines then.
+        plain = [lookups(size, options.cpus)]
+        played = play(names, size * MIB, options.rounds, place)
+        yield str(size), {**played, "plain": [*plain, lookups(size, options.cpus)]}
 
 
 def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
@@ -181,7 +186,7 @@ class Promoting(threading.Thread):
 
 def fill(player: Player, data_bytes: int, cpus: int) -> None:
     """Caches the column."""
-    query = f"select rand(7) as d0 from range(0, {data_bytes // 8}, 1, {cpus * 2})"
+    query = f"select rand(7) as d0 from range(0, {data_bytes // 8}, 1, {cpus})"
     player.materialise = player.ask(
         "cache", CACHE_TIMEOUT_S, op="cache", name="numbers", query=query, level="MEMORY_AND_DISK_DESER"
     )
@@ -232,6 +237,8 @@ def table(sizes: dict[str, dict]) -> str:
             cells = "".join(f"{seconds[way.name]:12.3f}" if seconds[way.name] else f"{'-':>12}" for way in READINGS)
             huge = [(each[name]["huge_bytes"] or 0) >> 20 for each in (found["looks"][0], found["looks"][-1])]
             lines.append(f"{size:>6}  {variants.TITLES[name]:28}{cells}{huge[0]:>12}{huge[1]:>12}")
+        plain = ", ".join(f"{each['ratio']:.2f}" for each in found["plain"])
+        lines.append(f"{size:>6}  plain arrays at random, base pages over huge ones: {plain}")
     return "\n".join(lines)
 
 
@@ -239,7 +246,13 @@ def readme(options: argparse.Namespace) -> str:
     """How the figures came about."""
     titles = "\n".join(f"- `{name}`: {title}" for name, title in variants.TITLES.items())
     sizes = ", ".join(map(str, options.sizes))
-    return README.format(quick=" QUICK=1" if options.quick else "", sizes=sizes, rounds=options.rounds, variants=titles)
+    return README.format(
+        quick=" QUICK=1" if options.quick else "",
+        sizes=sizes,
+        rounds=options.rounds,
+        variants=titles,
+        cpus=options.cpus,
+    )
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ struct Options {
     /// Only measure the disk: a region's file, read raw at the best queue depth.
     #[arg(long)]
     raw_only: bool,
+    /// Only read plain arrays of so many MiB at random, on base pages and on huge ones.
+    #[arg(long, value_name = "MIB")]
+    random_only: Option<usize>,
     /// Directory of the data files; on the disk that is to be measured.
     #[arg(long, default_value = "target")]
     dir: PathBuf,
@@ -43,6 +46,9 @@ struct Options {
     #[arg(long, default_value_t = 4)]
     window: u64,
 }
+
+/// Of each thread in a run of `--random-only`: some seconds.
+const LOOKUPS: usize = 8 << 20;
 
 /// One pair of interleaved series.
 struct Series {
@@ -64,6 +70,10 @@ impl Series {
 fn main() -> Outcome<()> {
     let options = Options::parse();
     let (bytes, runs) = if options.quick { (1 << 30, 5) } else { (4 << 30, 9) };
+    if let Some(mebibytes) = options.random_only {
+        println!("result: {}", random_only(mebibytes << 20, runs, options.threads)?);
+        return Ok(());
+    }
     fs::create_dir_all(&options.dir)?;
     let dir = tempfile::tempdir_in(&options.dir)?;
     if options.raw_only {
@@ -97,7 +107,7 @@ fn resident(dir: &Path, bytes: usize, runs: usize) -> Outcome<(Series, pages::Pa
     let region = store.create_region()?;
     scan::fill(&region, bytes)?;
     let pages = pages::measure(&store)?;
-    let array = scan::PlainArray::filled(bytes)?;
+    let array = scan::PlainArray::filled(bytes, true)?;
     let scan = Scan { region: &region, segments: (bytes / FRAME_BYTES) as u64, window: 0 };
     let mut series = Series { ours_s: Vec::new(), baseline_s: Vec::new() };
     for run in 0..=runs {
@@ -164,6 +174,20 @@ fn raw_only(dir: &Path, bytes: usize, runs: usize) -> Outcome<Value> {
         rates.push(read as f64 / seconds);
     }
     Ok(json!({"read_bytes_per_s": median(&rates).round(), "queue_depth": depth, "runs_bytes_per_s": rates}))
+}
+
+/// What huge pages give at most here: lookups in plain arrays on either kind of page.
+fn random_only(bytes: usize, runs: usize, threads: usize) -> Outcome<Value> {
+    let (base, huge) = (scan::PlainArray::filled(bytes, false)?, scan::PlainArray::filled(bytes, true)?);
+    let mut series = Series { ours_s: Vec::new(), baseline_s: Vec::new() };
+    for _ in 0..runs {
+        let (huge_s, from_huge) = timed(|| Ok(huge.sum_at_random(threads, LOOKUPS)))?;
+        let (base_s, from_base) = timed(|| Ok(base.sum_at_random(threads, LOOKUPS)))?;
+        assert_eq!(from_huge, from_base, "both hold the same bytes");
+        series.ours_s.push(huge_s);
+        series.baseline_s.push(base_s);
+    }
+    Ok(json!({"huge_s": series.ours_s, "base_s": series.baseline_s, "ratio": round(series.ratio())}))
 }
 
 fn timed<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<(f64, T)> {

@@ -75,16 +75,34 @@ impl Scan<'_> {
     }
 }
 
+/// The sum of the words of so many places, which a xorshift generator fed with them picks (Marsaglia, 2003).
+fn picked(bytes: &[u8], lookups: usize) -> u64 {
+    let words = bytes.len() / 8;
+    let (mut total, mut state) = (0_u64, 0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..lookups {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let place = (((state >> 32) * words as u64) >> 32) as usize * 8;
+        let word = bytes[place..place + 8].try_into().map_or(0, u64::from_ne_bytes);
+        total = total.wrapping_add(word);
+        state = state.wrapping_add(word).max(1);
+    }
+    total
+}
+
 /// The same words as one array on huge pages.
 pub struct PlainArray {
     range: Reservation,
 }
 
 impl PlainArray {
-    pub fn filled(bytes: usize) -> Outcome<Self> {
+    pub fn filled(bytes: usize, huge_pages: bool) -> Outcome<Self> {
         let range = Reservation::anonymous(bytes)?;
-        // Without transparent huge pages both sides are on base pages.
-        drop(range.prefer_huge_pages());
+        if huge_pages {
+            // Without transparent huge pages both sides are on base pages.
+            drop(range.prefer_huge_pages());
+        }
         let array = Self { range };
         for segment in 0..bytes / FRAME_BYTES {
             let start = (array.range.base() + segment * FRAME_BYTES) as *mut u8;
@@ -95,7 +113,21 @@ impl PlainArray {
     }
 
     pub fn sum(&self) -> u64 {
+        sum(self.bytes())
+    }
+
+    /// Each thread reads so many words at random in its own part. The next place depends on the word
+    /// that was read: one access at a time, as in a lookup.
+    pub fn sum_at_random(&self, threads: usize, lookups: usize) -> u64 {
+        let parts = self.bytes().chunks(self.range.len() / threads);
+        thread::scope(|scope| {
+            let readers: Vec<_> = parts.map(|part| scope.spawn(|| picked(part, lookups))).collect();
+            readers.into_iter().map(|reader| reader.join().unwrap_or(0)).fold(0, u64::wrapping_add)
+        })
+    }
+
+    fn bytes(&self) -> &[u8] {
         // SAFETY: the range was filled in `filled` and is not written to since.
-        sum(unsafe { std::slice::from_raw_parts(self.range.base() as *const u8, self.range.len()) })
+        unsafe { std::slice::from_raw_parts(self.range.base() as *const u8, self.range.len()) }
     }
 }

@@ -10,9 +10,12 @@ import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 
 /** Reads a cached column of doubles where it lies, in order or at random. */
 object Columns {
+  /** Of each partition, at random: enough for seconds, whatever its size. */
+  private val LookupsMax = 8L << 20
+
   /**
-   * The sum of the bits of as many values as the frame's first column has: of each once, or of values
-   * picked at random within each partition. Sums wrap, so that no order changes them.
+   * The sum of the bits of the frame's first column: of each value once, or of some that are picked at
+   * random within each partition. Sums wrap, so that no order changes them.
    */
   def sum(frame: DataFrame, atRandom: Boolean): Long = {
     val scan = frame.queryExecution.sparkPlan.collectFirst { case scan: InMemoryTableScanExec => scan }
@@ -44,7 +47,7 @@ object Columns {
     val each = rows(0)
     var bits = 0L
     var state = 0x9e3779b97f4a7c15L
-    var left = all
+    var left = math.min(all, LookupsMax)
     while (left > 0) {
       state ^= state << 13
       state ^= state >>> 7
