@@ -8,6 +8,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
@@ -75,6 +76,7 @@ impl Shared {
         // SAFETY: the slot was taken by this call under the ledger's lock; nobody else has its address yet, and
         // the window is mapped and writable there.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start, len) };
+        let began = Instant::now();
         let mut filled = 0;
         while filled < len {
             match file.read_at(&mut bytes[filled..], offset + filled as u64) {
@@ -84,6 +86,7 @@ impl Shared {
                 Err(error) => return Err(self.read_error(segment, error)),
             }
         }
+        self.counters.count_wait(began);
         self.counters.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
         segment.check(&bytes[..segment.bytes() as usize])
     }

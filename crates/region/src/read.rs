@@ -155,7 +155,9 @@ impl Shared {
             let begun = self.begin_promote(&mut ledger, segment, patient, &mut writes);
             let waiting = patience.as_ref().filter(|_| begun == Err(Room::Soon));
             if let Some(patience) = waiting.filter(|_| writes.is_empty()) {
+                let began = Instant::now();
                 patience.wait(&mut ledger);
+                self.counters.count_wait(began);
             }
             drop(ledger);
             self.launch_writes(writes);
@@ -287,8 +289,7 @@ impl Shared {
         while segment.word.look().state == State::Promoting {
             wake.wait(&mut guard);
         }
-        self.counters.waits.fetch_add(1, Ordering::Relaxed);
-        self.counters.wait_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.counters.count_wait(began);
     }
 
     pub fn unhold(&self, segment: &Arc<Segment>) -> Result<(), Error> {

@@ -29,6 +29,14 @@ pub(crate) struct Counters {
     pub evictions: AtomicU64,
 }
 
+impl Counters {
+    /// A reader has waited since then: for an absent segment's bytes, or for frames to read them into.
+    pub fn count_wait(&self, began: Instant) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        self.wait_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
 /// A store's statistics. `_total` counts since opening, the rest is now.
 #[derive(Debug, Clone, Serialize)]
 pub struct StoreStats {
@@ -52,7 +60,7 @@ pub struct StoreStats {
     pub promotions_total: u64,
     /// Segments whose frames were taken.
     pub demotions_total: u64,
-    /// Times a reader slept for a promotion.
+    /// Times a reader slept for bytes that were not in memory, or for frames to read them into.
     pub waits_total: u64,
     /// Nanoseconds readers slept.
     pub wait_ns_total: u64,

@@ -3,8 +3,6 @@ package io.warmset.spark.memorysplit
 import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean
 
-import scala.util.control.NonFatal
-
 import io.warmset.region.{NativeStore, Store}
 import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
 
@@ -66,14 +64,22 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     catch { case _: RejectedExecutionException => }
   }
 
+  /**
+   * Nothing that is thrown ends the timer, an OutOfMemoryError neither: a heap at its end is when the
+   * split is needed most.
+   */
   private def guarded(work: => Unit): Unit =
     try work
     catch {
-      case NonFatal(cause) if store.isOpen && !warned =>
-        warned = true
-        logWarning("The split between the Java heap and the pool could not be adjusted", cause)
-      case NonFatal(cause) => logDebug("The split could not be adjusted", cause)
+      case _: InterruptedException => Thread.currentThread.interrupt()
+      case cause: Throwable => try complain(cause) catch { case _: VirtualMachineError => }
     }
+
+  private def complain(cause: Throwable): Unit =
+    if (store.isOpen && !warned) {
+      warned = true
+      logWarning("The split between the Java heap and the pool could not be adjusted", cause)
+    } else logDebug("The split could not be adjusted", cause)
 
   private def tick(rates: Boolean): Unit = {
     val now = System.nanoTime

@@ -23,7 +23,7 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
 
   /** About how many bytes to gather for one segment. A small pool is given out in small pieces. */
   val targetBytes: Long = math.max(StoreRoom.FrameBytes,
-    math.min(SegmentBytesMax, holder.budgetBytes / 32))
+    math.min(SegmentBytesMax, holder.budgetNow / 32))
 
   /** Whether so few bytes in all are not worth a huge page. */
   def small(bytes: Long): Boolean = region == null && bytes < holder.conf.smallPartitionBytes
