@@ -7,6 +7,10 @@
 //! candidate's score *before* its present access, so that in a cyclic scan both sides are at the end of their
 //! cycle and equal: a uniform cycle longer than the budget keeps what it has, and hits budget/size of the time.
 //!
+//! Among segments about equally hot the one nearer to its region's beginning is kept. A scan of a region then finds
+//! what it reads first in memory, and has the rest on its way meanwhile: with whole regions kept and others missing,
+//! the disk would idle in the former and the processors in the latter.
+//!
 //! Invariant: a member is in exactly one of: the keep order, the stream order, parked. Keep orders are lower
 //! bounds of the true scores (scores never fall) and are brought up to date when they reach the front.
 
@@ -22,6 +26,13 @@ pub type Key = u64;
 /// How much hotter a missing segment must be than the one it displaces. Within one cycle of a uniform scan
 /// scores differ by less than this even when readers run more than half a cycle apart.
 const ADMISSION_RATIO: f64 = 1.5;
+
+/// Up to how much hotter a keep member may be for a missing segment nearer to its region's beginning to displace it:
+/// in a uniform cycle one that was just read is twice as hot as one that is about to be.
+const EQUAL_RATIO: f64 = 2.1;
+
+/// How many keep members are looked at for that, at most.
+const LOOKS_MAX: usize = 64;
 
 /// Why a segment has its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +66,8 @@ enum Place {
 #[derive(Debug)]
 struct Member {
     frames: u64,
+    /// In its region, from its beginning.
+    position: u32,
     place: Place,
 }
 
@@ -115,10 +128,11 @@ impl KeepSet {
         self.reserve.relax();
     }
 
-    /// Adds a segment that is being written. It is parked (its writer holds it) until [`KeepSet::unpark`].
-    pub fn add_written(&mut self, key: Key, frames: u64) -> Class {
+    /// Adds a segment that is being written, the `position`th of its region. It is parked (its writer holds it)
+    /// until [`KeepSet::unpark`].
+    pub fn add_written(&mut self, key: Key, frames: u64, position: u32) -> Class {
         let class = if self.has_room(frames) { Class::Keep } else { Class::Stream };
-        self.insert(key, frames, Place::Parked(class));
+        self.insert(key, frames, position, Place::Parked(class));
         class
     }
 
@@ -128,23 +142,27 @@ impl KeepSet {
         &mut self,
         key: Key,
         frames: u64,
+        position: u32,
         score: Score,
-        fresh: impl FnMut(Key) -> Score,
+        mut fresh: impl FnMut(Key) -> Score,
     ) -> (Class, Vec<Key>) {
         if self.has_room(frames) {
-            self.insert(key, frames, Place::Kept(score));
+            self.insert(key, frames, position, Place::Kept(score));
             return (Class::Keep, Vec::new());
         }
-        let displaced = self.displaceable(frames, score, fresh);
+        let mut displaced = self.colder(frames, score, &mut fresh);
+        if displaced.is_empty() {
+            displaced = self.farther(frames, position, score, &mut fresh);
+        }
         if displaced.is_empty() {
             let turn = self.next_turn();
-            self.insert(key, frames, Place::Streaming(turn));
+            self.insert(key, frames, position, Place::Streaming(turn));
             return (Class::Stream, displaced);
         }
         for &victim in &displaced {
             self.put(victim, Class::Stream, Score::NEVER);
         }
-        self.insert(key, frames, Place::Kept(score));
+        self.insert(key, frames, position, Place::Kept(score));
         (Class::Keep, displaced)
     }
 
@@ -219,12 +237,12 @@ impl KeepSet {
     }
 
     /// The coldest keep members that together make room for `frames`, if `score` clearly beats each of them.
-    fn displaceable(&mut self, frames: u64, score: Score, mut fresh: impl FnMut(Key) -> Score) -> Vec<Key> {
+    fn colder(&mut self, frames: u64, score: Score, fresh: &mut impl FnMut(Key) -> Score) -> Vec<Key> {
         let mut victims = Vec::new();
         let mut after = None;
         let mut missing = (self.keep_frames + frames).saturating_sub(self.reserve.keep_frames());
         while missing > 0 {
-            match self.coldest(after, &mut fresh) {
+            match self.coldest(after, fresh) {
                 Some(cold) if score.beats(cold.0, ADMISSION_RATIO) => {
                     missing = missing.saturating_sub(self.members.get(&cold.1.0).map_or(0, |m| m.frames));
                     victims.push(cold.1.0);
@@ -234,6 +252,40 @@ impl KeepSet {
             }
         }
         victims
+    }
+
+    /// Of the coldest keep members those farthest from their regions' beginnings that together make room for
+    /// `frames`, if all are farther than `position` and none is clearly hotter than `score`.
+    fn farther(
+        &mut self,
+        frames: u64,
+        position: u32,
+        score: Score,
+        fresh: &mut impl FnMut(Key) -> Score,
+    ) -> Vec<Key> {
+        let mut found = Vec::new();
+        let mut after = None;
+        for _ in 0..if score == Score::NEVER { 0 } else { LOOKS_MAX } {
+            let Some(cold) = self.coldest(after, fresh).filter(|cold| !cold.0.beats(score, EQUAL_RATIO))
+            else {
+                break;
+            };
+            after = Some(cold);
+            let key = cold.1.0;
+            if let Some(member) = self.members.get(&key).filter(|member| member.position > position) {
+                found.push((member.position, key, member.frames));
+            }
+        }
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        let mut missing = (self.keep_frames + frames).saturating_sub(self.reserve.keep_frames());
+        let mut victims = Vec::new();
+        for (_, key, frames) in found {
+            if missing > 0 {
+                victims.push(key);
+                missing = missing.saturating_sub(frames);
+            }
+        }
+        if missing == 0 { victims } else { Vec::new() }
     }
 
     /// The keep member with the lowest true score that comes after `after` in the order.
@@ -274,13 +326,13 @@ impl KeepSet {
 
     fn move_to(&mut self, key: Key, place: Place) {
         let Some(member) = self.members.get(&key) else { return };
-        let frames = member.frames;
+        let (frames, position) = (member.frames, member.position);
         self.remove(key);
-        self.insert(key, frames, place);
+        self.insert(key, frames, position, place);
     }
 
-    fn insert(&mut self, key: Key, frames: u64, place: Place) {
-        let member = Member { frames, place };
+    fn insert(&mut self, key: Key, frames: u64, position: u32, place: Place) {
+        let member = Member { frames, position, place };
         if member.class() == Class::Keep {
             self.keep_frames += frames;
         }

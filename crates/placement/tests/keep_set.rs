@@ -16,6 +16,8 @@ struct Model {
     live: u64,
     ticks: u64,
     demotions: Vec<Key>,
+    /// Segments of a region; keys are given out region after region.
+    region: u64,
 }
 
 impl Model {
@@ -28,6 +30,7 @@ impl Model {
             live: 0,
             ticks: 0,
             demotions: Vec::new(),
+            region: u64::MAX,
         }
     }
 
@@ -41,9 +44,13 @@ impl Model {
         }
     }
 
+    fn position(&self, key: Key) -> u32 {
+        (key % self.region) as u32
+    }
+
     fn write(&mut self, key: Key) {
         self.make_room();
-        self.set.add_written(key, 1);
+        self.set.add_written(key, 1, self.position(key));
         self.set.unpark(key, Score::NEVER);
         self.resident.insert(key);
         self.live += 1;
@@ -55,7 +62,8 @@ impl Model {
         if !hit {
             self.make_room();
             let scores = &self.scores;
-            self.set.add_promoted(key, 1, score(scores, key), |key| score(scores, key));
+            let position = self.position(key);
+            self.set.add_promoted(key, 1, position, score(scores, key), |key| score(scores, key));
             self.resident.insert(key);
         }
         self.ticks += AccessClock::for_live_bytes(self.live * FRAME_BYTES).ticks(FRAME_BYTES);
@@ -81,6 +89,36 @@ impl Model {
 
 fn score(scores: &HashMap<Key, (Score, u64)>, key: Key) -> Score {
     scores.get(&key).map_or(Score::NEVER, |entry| entry.0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_region_keeps_its_beginning(regions in 8u64..40, region in 8u64..20, part in 2u64..4, hot in any::<bool>()) {
+        let size = regions * region;
+        let budget = (size / part).max(32);
+        let mut model = Model { region, ..Model::new(budget) };
+        (0..size).for_each(|key| model.write(key));
+        // Beside them a region whose segments are read four times as often.
+        let others = size..size + if hot { budget / 4 } else { 0 };
+        others.clone().for_each(|key| model.write(key));
+        for _ in 0..8 {
+            for quarter in 0..4 {
+                model.pass(size * quarter / 4..size * (quarter + 1) / 4);
+                model.pass(others.clone());
+            }
+        }
+        let kept = model.kept();
+        prop_assert!(others.clone().all(|key| kept.contains(&key)), "what is hotter is not displaced");
+        let depth = |of: u64| (0..region).take_while(|at| model.resident.contains(&(of * region + at))).count() as u64;
+        let depths: Vec<u64> = (0..regions).map(depth).collect();
+        let fair = (model.keep_room() - (others.end - others.start)) / regions;
+        prop_assert!(depths.iter().all(|&depth| depth + 1 >= fair), "{depths:?}, {fair} of {region} would be fair");
+        model.demotions.clear();
+        model.pass(0..size);
+        prop_assert!(hot || model.kept() == kept, "and stays so");
+    }
 }
 
 proptest! {
@@ -182,13 +220,14 @@ impl Books {
     fn take(&mut self, op: u8, key: Key, frames: u64) {
         match op {
             0 | 1 if !self.members.contains_key(&key) => {
-                self.set.add_written(key, frames);
+                self.set.add_written(key, frames, key as u32 % 8);
                 self.members.insert(key, frames);
                 self.parked.insert(key);
             }
             2 | 3 if !self.members.contains_key(&key) => {
                 let score = Score::NEVER.accessed(key);
-                let (_, displaced) = self.set.add_promoted(key, frames, score, |_| Score::NEVER);
+                let (_, displaced) =
+                    self.set.add_promoted(key, frames, key as u32 % 8, score, |_| Score::NEVER);
                 self.members.insert(key, frames);
                 assert!(displaced.iter().all(|&victim| self.set.class(victim) == Some(Class::Stream)));
             }

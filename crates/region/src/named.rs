@@ -100,7 +100,7 @@ impl Store {
             self.shared.add_live_bytes(entry.bytes);
             table.segments.push(Arc::new(Segment::saved(
                 self.shared.next_key(),
-                Arc::clone(&table.core),
+                &table,
                 entry,
                 self.shared.now_ticks(),
             )));

@@ -199,7 +199,9 @@ impl Shared {
         *segment.failure.lock() = None;
         let Ledger { set, members, .. } = ledger;
         let (class, displaced) =
-            set.add_promoted(segment.key, frames, segment.score(), |key| members[&key].score());
+            set.add_promoted(segment.key, frames, segment.position, segment.score(), |key| {
+                members[&key].score()
+            });
         members.insert(segment.key, Arc::clone(segment));
         let dirty = displaced.iter().map(|key| &members[key]).filter(|segment| segment.word.begin_write());
         writes.extend(dirty.cloned());

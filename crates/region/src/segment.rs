@@ -15,7 +15,7 @@ use crate::FRAME_BYTES;
 use crate::error::Error;
 use crate::region_file::{Entry, checksum};
 use crate::state::{State, StateWord};
-use crate::store::RegionCore;
+use crate::store::{RegionCore, RegionTable};
 
 const NO_OFFSET: u64 = u64::MAX;
 
@@ -23,6 +23,8 @@ const NO_OFFSET: u64 = u64::MAX;
 pub(crate) struct Segment {
     pub key: Key,
     pub region: Arc<RegionCore>,
+    /// How many segments of its region are before it, about: writers may race.
+    pub position: u32,
     pub word: StateWord,
     /// First byte, in the pool or the window; meaningless while absent.
     address: AtomicUsize,
@@ -39,10 +41,11 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub fn writing(key: Key, region: Arc<RegionCore>, bytes: u64, address: usize, now_ticks: u64) -> Self {
+    pub fn writing(key: Key, table: &RegionTable, bytes: u64, address: usize, now_ticks: u64) -> Self {
         Self {
             key,
-            region,
+            region: Arc::clone(&table.core),
+            position: u32::try_from(table.segments.count()).unwrap_or(u32::MAX),
             word: StateWord::new(State::Writing),
             address: AtomicUsize::new(address),
             bytes: AtomicU64::new(bytes),
@@ -55,12 +58,12 @@ impl Segment {
     }
 
     /// A segment of a saved region.
-    pub fn saved(key: Key, region: Arc<RegionCore>, entry: Entry, now_ticks: u64) -> Self {
+    pub fn saved(key: Key, table: &RegionTable, entry: Entry, now_ticks: u64) -> Self {
         Self {
             word: StateWord::new(State::Absent),
             offset: AtomicU64::new(entry.offset),
             checksum: Some(entry.checksum),
-            ..Self::writing(key, region, entry.bytes, 0, now_ticks)
+            ..Self::writing(key, table, entry.bytes, 0, now_ticks)
         }
     }
 

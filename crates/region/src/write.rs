@@ -95,14 +95,14 @@ impl Shared {
         let address = self.pool.frame_address(start);
         let segment = Arc::new(self.new_segment(table, bytes, address));
         let mut ledger = self.lock();
-        ledger.set.add_written(segment.key, segment.frames());
+        ledger.set.add_written(segment.key, segment.frames(), segment.position);
         ledger.members.insert(segment.key, Arc::clone(&segment));
         drop(ledger);
         segment
     }
 
     fn new_segment(&self, table: &RegionTable, bytes: u64, address: usize) -> Segment {
-        Segment::writing(self.next_key(), Arc::clone(&table.core), bytes, address, self.now_ticks())
+        Segment::writing(self.next_key(), table, bytes, address, self.now_ticks())
     }
 
     /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk.

@@ -14,10 +14,12 @@ use io_uring::{IoUring, opcode, types};
 use super::queue::{Op, Request, stalled};
 use crate::sysinfo::uring::{Uring, probe};
 
-/// Transfers given to the kernel at once; more wait here. 16 MiB in flight keep any flash device busy, and the
-/// first one asked for is the first one done: with all of a deep window in flight it would share the device
-/// with those that are not needed yet.
-const IN_FLIGHT_MAX: usize = 8;
+/// Bytes given to the kernel at once, or one transfer; more wait here. 16 MiB in flight keep any flash device busy,
+/// and the first one asked for is the first one done: with all of a deep window in flight it would share the
+/// device with those that are not needed yet.
+const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
+/// Transfers given to the kernel at once, however small.
+const IN_FLIGHT_MAX: usize = RING_ENTRIES as usize;
 const RING_ENTRIES: u32 = 32;
 /// Bytes of one operation at most; a larger transfer is several.
 const ONCE_BYTES_MAX: usize = 1 << 30;
@@ -37,8 +39,21 @@ struct Shared {
 #[derive(Default)]
 struct Submit {
     in_flight: usize,
+    in_flight_bytes: usize,
     waiting: VecDeque<Box<Flight>>,
     closing: bool,
+}
+
+impl Submit {
+    fn has_room(&self, flight: &Flight) -> bool {
+        let bytes = self.in_flight_bytes.saturating_add(flight.request.len);
+        self.in_flight == 0 || (self.in_flight < IN_FLIGHT_MAX && bytes <= IN_FLIGHT_BYTES_MAX)
+    }
+
+    fn takes_off(&mut self, flight: &Flight) {
+        self.in_flight += 1;
+        self.in_flight_bytes += flight.request.len;
+    }
 }
 
 /// A request and how much of it is done.
@@ -91,11 +106,11 @@ impl Shared {
 
     fn start(&self, flight: Box<Flight>) {
         let mut submit = self.lock();
-        if submit.in_flight >= IN_FLIGHT_MAX {
-            submit.waiting.push_back(flight);
-        } else {
-            submit.in_flight += 1;
+        if submit.waiting.is_empty() && submit.has_room(&flight) {
+            submit.takes_off(&flight);
             self.launch(flight);
+        } else {
+            submit.waiting.push_back(flight);
         }
     }
 
@@ -176,11 +191,14 @@ impl Shared {
             Err(error) if transient(&error) => return self.again(flight),
             outcome => outcome,
         };
+        let bytes = flight.request.len;
         flight.request.finish(outcome);
         let mut submit = self.lock();
         submit.in_flight -= 1;
-        if let Some(next) = submit.waiting.pop_front() {
-            submit.in_flight += 1;
+        submit.in_flight_bytes -= bytes;
+        while submit.waiting.front().is_some_and(|next| submit.has_room(next)) {
+            let Some(next) = submit.waiting.pop_front() else { break };
+            submit.takes_off(&next);
             self.launch(next);
         }
     }

@@ -11,8 +11,8 @@ import org.apache.spark.unsafe.Platform
 /**
  * The values of one RDD block, one at a time, with the bytes of those that are handles.
  *
- * Invariant: only the current value is pinned; those after it are started within a window that
- * begins with one segment and doubles. Each has a reference on its region, so that one released in
+ * Invariant: only the current value is pinned; those after it are started within a window, which is
+ * one segment until the second value is asked for. Each has a reference on its region, so that one released in
  * mid-scan stays readable. Not safe for use from several threads. `close` is idempotent, and
  * nothing can be read after it.
  */
@@ -63,7 +63,8 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
   }
 
   private def lookAhead(): Unit = {
-    windowBytes = math.min(prefetchBytesMax, math.max(StoreRoom.FrameBytes, windowBytes * 2))
+    // A reader that goes on past its first value goes on to the end, nearly always.
+    windowBytes = if (windowBytes == 0) StoreRoom.FrameBytes else prefetchBytesMax
     // What is on the heap needs no start: it waits upstream.
     var useful = current.inRegion
     while (useful && aheadBytes < windowBytes && !noRoom && plan()) useful = ahead.last.inRegion
