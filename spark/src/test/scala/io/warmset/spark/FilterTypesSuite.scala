@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
  * Predicates on encoded columns, where types and expressions are not what they seem: the rows of
  * the uncached DataFrame, once more.
  */
-class FilterTypesSuite extends AnyFunSuite with WarmsetSession {
+class FilterTypesSuite extends AnyFunSuite with WarmsetSession with Passing {
   private lazy val warehouse = Files.createTempDirectory("warmset-warehouse").toFile
 
   override protected def settings: Map[String, String] = Map(
@@ -27,8 +27,10 @@ class FilterTypesSuite extends AnyFunSuite with WarmsetSession {
   }.sum
 
   /** Compares each predicate's rows, of the DataFrame that `make` gives, with and without a cache. */
-  private def check(predicates: String*)(make: => DataFrame): Unit = {
-    val expected = predicates.map(p => p -> ids(make, p))
+  private def check(predicates: String*)(make: => DataFrame): Unit =
+    compare(passing(make, predicates).toSeq.map { case (p, ids) => p -> ids.toSeq.sorted })(make)
+
+  private def compare(expected: Seq[(String, Seq[Long])])(make: => DataFrame): Unit = {
     assert(expected.exists(_._2.nonEmpty))
     for (adaptive <- Seq("true", "false")) {
       spark.conf.set("spark.sql.adaptive.enabled", adaptive)
@@ -114,7 +116,7 @@ class FilterTypesSuite extends AnyFunSuite with WarmsetSession {
     def rows = spark.range(0, 3000, 1, 2).selectExpr("id", "id % 10 x", "id div 10 y")
     val asked = Seq("rand(42) < 0.3 and x = 5", "x = 5 and rand(42) < 0.3", "rand(42) < 0.5 and y < 20",
       "y < 100 and rand(7) < 0.5 and x in (1, 2)", "monotonically_increasing_id() % 2 = 0 and x = 4")
-    check(asked: _*)(rows)
+    compare(asked.map(p => p -> ids(rows, p)))(rows)
     val df = rows.cache()
     df.count()
     def scannedFor(predicate: String): Long = {
