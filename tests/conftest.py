@@ -40,9 +40,11 @@ def temporary_files_of_jvms() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def launch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Launch:
+def launch(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
     """Starts drivers in child processes."""
-    return Launch(lambda: tmp_path_factory.mktemp("driver"), bool(request.config.getoption("--stock")))
+    started = Launch(lambda: tmp_path_factory.mktemp("driver"), bool(request.config.getoption("--stock")))
+    yield started
+    started.close_idle()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from e2e import sandbox
+from e2e.child import SparkChild
 from e2e.launch import Launch
 
 VERSION = "4.2"
@@ -102,30 +103,47 @@ def test_a_good_start_after_all_the_bad_ones(outcomes: dict[str, dict[str, Any]]
     assert seen["left"] == 0
 
 
-@needs_mounts
-def test_read_only_directory(launch: Launch) -> None:
+@pytest.fixture(scope="module")
+def disks(launch: Launch) -> Iterator[tuple[SparkChild, Path]]:
+    """A driver without a session that sees odd file systems, and the directory in which they are mounted."""
     workdir = launch.new_directory()
-    (workdir / "regions").mkdir()
-    prefix = sandbox.mounts(sandbox.tmpfs(workdir / "regions", "1m", "ro"))
-    with launch(VERSION, workdir=workdir, prefix=prefix) as child:
-        assert_stock_and_right(child.call("storage.round_trip", level="MEMORY_AND_DISK"))
-        warnings = warmset_warnings(child.log_lines())
+    kinds = {"read only": ("1m", "ro"), "tmpfs": ("12m", "rw")}
+    for name in (*kinds, "ext4 image", "ramfs"):
+        (workdir / name).mkdir()
+    commands = [sandbox.tmpfs(workdir / name, *options) for name, options in kinds.items()]
+    commands.append(f"mount -t ramfs ramfs {workdir / 'ramfs'}")
+    if sandbox.can_mount_images():
+        commands.append(sandbox.loop_image(workdir / "disk.img", workdir / "ext4 image", 12))
+    with launch(VERSION, workdir=workdir, prefix=sandbox.mounts(*commands), start_spark=False) as child:
+        yield child, workdir
+
+
+def use_disk(launch: Launch, disks: tuple[SparkChild, Path], kind: str, conf: dict[str, str]) -> Path:
+    """Starts a session that is told to keep its regions there."""
+    child, folder = disks
+    child.start_again(launch.conf(folder, {"spark.warmset.dir": str(folder / kind)} | conf, plugin=True))
+    return folder / kind
+
+
+@needs_mounts
+def test_read_only_directory(launch: Launch, disks: tuple[SparkChild, Path]) -> None:
+    use_disk(launch, disks, "read only", {})
+    child, _ = disks
+    assert_stock_and_right(child.call("storage.round_trip", level="MEMORY_AND_DISK"))
+    warnings = warmset_warnings(child.log_lines())
     assert len(warnings) == 1
     assert "spark.warmset.dir" in warnings[0]
 
 
 @needs_mounts
 @pytest.mark.parametrize("kind", ["tmpfs", pytest.param("ext4 image", marks=needs_images)])
-def test_full_disk_loses_nothing(launch: Launch, kind: str) -> None:
+def test_full_disk_loses_nothing(launch: Launch, disks: tuple[SparkChild, Path], kind: str) -> None:
     """32 MB of data with 16 MB of memory and 12 MB of disk: the rest stays under Spark's rules."""
-    workdir = launch.new_directory()
-    folder = workdir / "regions"
-    folder.mkdir()
-    mount = sandbox.tmpfs(folder, "12m") if kind == "tmpfs" else sandbox.loop_image(workdir / "disk.img", folder, 12)
-    with launch(VERSION, {"spark.warmset.memory": "16m"}, workdir=workdir, prefix=sandbox.mounts(mount)) as child:
-        full = child.call("storage.larger_than_memory", rows=3_000_000)
-        after = child.call("storage.round_trip", level="MEMORY_AND_DISK")
-        log = "\n".join(child.log_lines())
+    folder = use_disk(launch, disks, kind, {"spark.warmset.memory": "16m"})
+    child, _ = disks
+    full = child.call("storage.larger_than_memory", rows=3_000_000)
+    after = child.call("storage.round_trip", level="MEMORY_AND_DISK")
+    log = "\n".join(child.log_lines())
     for seen in (full, after):
         assert all(seen["right"])
         assert seen["left"] == 0
@@ -133,6 +151,19 @@ def test_full_disk_loses_nothing(launch: Launch, kind: str) -> None:
     assert full["stats"]["regions"] > 0
     assert after["stats"]["regions"] > 0, "space was freed, so regions can be used again"
     assert "spark.warmset.dir" in log or str(folder) in log, "the log does not say which disk is full"
+
+
+@needs_mounts
+def test_what_the_store_warns_of_is_in_the_log(launch: Launch, disks: tuple[SparkChild, Path]) -> None:
+    """A file system without O_DIRECT: the store works, and says so in one line."""
+    folder = use_disk(launch, disks, "ramfs", {})
+    child, _ = disks
+    seen = child.call("storage.round_trip", level="MEMORY_AND_DISK")
+    lines = [line for line in child.log_lines() if line.startswith("warmset: ")]
+    assert seen["stats"]["regions"] > 0
+    assert len(lines) == 1
+    assert "no direct I/O" in lines[0]
+    assert str(folder) in lines[0]
 
 
 @pytest.fixture
@@ -198,26 +229,11 @@ def test_io_uring_that_is_demanded_and_refused(launch: Launch) -> None:
     assert "spark.warmset.io: cannot start: " in warnings[0]
 
 
-@needs_mounts
-def test_what_the_store_warns_of_is_in_the_log(launch: Launch) -> None:
-    """A file system without O_DIRECT: the store works, and says so in one line."""
-    workdir = launch.new_directory()
-    (workdir / "regions").mkdir()
-    prefix = sandbox.mounts(f"mount -t ramfs ramfs {workdir / 'regions'}")
-    with launch(VERSION, workdir=workdir, prefix=prefix) as child:
-        seen = child.call("storage.round_trip", level="MEMORY_AND_DISK")
-        lines = [line for line in child.log_lines() if line.startswith("warmset: ")]
-    assert seen["stats"]["regions"] > 0
-    assert len(lines) == 1
-    assert "no direct I/O" in lines[0]
-    assert str(workdir / "regions") in lines[0]
-
-
 @pytest.mark.parametrize("huge_pages", ["auto", "off"])
 def test_without_huge_pages(launch: Launch, huge_pages: str) -> None:
-    prefix = sandbox.without_huge_pages() if huge_pages == "auto" else []
     conf = {"spark.warmset.hugePages": huge_pages, "spark.warmset.memory": "16m"}
-    with launch(VERSION, conf, prefix=prefix) as child:
+    refused = huge_pages == "auto"
+    with launch(VERSION, conf, prefix=sandbox.without_huge_pages()) if refused else launch.warm(VERSION, conf) as child:
         seen = child.call("storage.larger_than_memory", rows=1_500_000)
     assert all(seen["right"])
     assert seen["stats"]["huge_bytes"] == 0
@@ -226,10 +242,10 @@ def test_without_huge_pages(launch: Launch, huge_pages: str) -> None:
 
 @pytest.mark.parametrize("way", ["setting", "kernel"])
 def test_without_io_uring(launch: Launch, way: str) -> None:
-    prefix = sandbox.without_io_uring() if way == "kernel" else []
+    refused = way == "kernel"
     io = "threads" if way == "setting" else "auto"
     conf = {"spark.warmset.memory": "16m", "spark.warmset.io": io}
-    with launch(VERSION, conf, prefix=prefix) as child:
+    with launch(VERSION, conf, prefix=sandbox.without_io_uring()) if refused else launch.warm(VERSION, conf) as child:
         seen = child.call("storage.larger_than_memory", rows=1_500_000)
     assert all(seen["right"])
     assert seen["stats"]["io_backend"] == "threads"
@@ -239,7 +255,7 @@ def test_without_io_uring(launch: Launch, way: str) -> None:
 
 def test_flash_limit_loses_nothing(launch: Launch) -> None:
     conf = {"spark.warmset.memory": "16m", "spark.warmset.flashMax": "8m"}
-    with launch(VERSION, conf) as child:
+    with launch.warm(VERSION, conf) as child:
         seen = child.call("storage.larger_than_memory", rows=3_000_000)
     assert all(seen["right"])
     assert seen["stats"]["flash_bytes"] <= 8 << 20

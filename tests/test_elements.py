@@ -22,7 +22,7 @@ def assert_round_trips(seen: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("only_with_plugin")
 def test_elements_round_trip_with_the_jar(launch: Launch, spark_version: str) -> None:
-    with launch(spark_version) as child:
+    with launch.warm(spark_version) as child:
         assert_round_trips(child.call("elements.round_trips"))
 
 

@@ -33,9 +33,16 @@ def installed() -> None:
 
 
 @pytest.fixture(scope="module")
-def child(launch: Launch) -> Iterator[SparkChild]:
-    """A driver with its UI on, and RDDs in regions."""
-    with launch(VERSION, CONF) as started:
+def found_without(launch: Launch) -> list[str]:
+    """What the trainers find without the plugin."""
+    with launch.warm(VERSION, plugin=False) as stock:
+        return stock.call("rdds.fit")["found"]
+
+
+@pytest.fixture(scope="module")
+def child(launch: Launch, found_without: list[str]) -> Iterator[SparkChild]:
+    """A session with its UI on, and RDDs in regions; the JVM has the one without the plugin behind it."""
+    with launch.warm(VERSION, CONF) as started:
         yield started
 
 
@@ -72,10 +79,9 @@ def test_rdds(child: SparkChild, launch: Launch, scenario: str) -> None:
 
 
 @pytest.mark.usefixtures("only_with_plugin")
-def test_trainers_find_what_they_find_without_the_plugin(child: SparkChild, launch: Launch) -> None:
+def test_trainers_find_what_they_find_without_the_plugin(child: SparkChild, found_without: list[str]) -> None:
     seen = child.call("rdds.fit")
-    with launch(VERSION, plugin=False) as stock:
-        assert seen["found"] == stock.call("rdds.fit")["found"]
+    assert seen["found"] == found_without
     assert seen["written"] > 0, "the trainers' data fits the memory, or was not in regions"
 
 

@@ -44,7 +44,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def uncached(launch: Launch, tables: Path) -> dict[int, list[list[str]]]:
     """What stock Spark 4.2 answers over the files; 4.3 must answer the same from its cache."""
-    with launch("4.2", plugin=False) as child:
+    with launch.warm("4.2", plugin=False) as child:
         child.call("tpch.register", folder=str(tables))
         return {number: child.call("tpch.query", text=query_text(number))["rows"] for number in QUERIES}
 
@@ -58,7 +58,7 @@ def budget(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def cached(spark_version: str, budget: str, launch: Launch, tables: Path) -> Iterator[SparkChild]:
     """A driver that has cached all tables within the given budget."""
-    with launch(spark_version, {"spark.warmset.memory": BUDGETS[budget]}) as child:
+    with launch.warm(spark_version, {"spark.warmset.memory": BUDGETS[budget]}) as child:
         child.call("tpch.register", folder=str(tables))
         assert all(child.call("tpch.cache").values())
         yield child

@@ -50,7 +50,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def child(launch: Launch, spark_version: str) -> Iterator[SparkChild]:
     """A driver with its UI on."""
-    with launch(spark_version, CONF) as started:
+    with launch.warm(spark_version, CONF) as started:
         yield started
 
 
@@ -135,6 +135,16 @@ def contrast(a: str, b: str) -> float:
     """The contrast ratio of two colours, as WCAG 2.1 defines it."""
     high, low = sorted((luminance(a), luminance(b)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+# Before the session of all other tests, which then has its JVM.
+def test_where_warmset_is_not_used_the_tab_says_why(
+    launch: Launch, spark_version: str, browser: WebDriver, tmp_path: Path
+) -> None:
+    with launch.warm(spark_version, CONF | {"spark.warmset.dir": f"{tmp_path}/<b>nowhere</b>"}) as stock:
+        browser.get(f"{stock.call('ui.url')}/warmset/")
+        said = browser.find_element(By.CSS_SELECTOR, ".alert-warning").text
+        assert "Warmset is not used" in said and "<b>nowhere</b> is not an existing directory" in said
 
 
 def test_the_navigation_leads_to_the_tab(browser: WebDriver, base: str) -> None:
@@ -235,12 +245,3 @@ def test_the_metrics_are_sparks_too(child: SparkChild, base: str) -> None:
     gauges = fetch(f"{base}/metrics/json/")["gauges"]
     numbers = {key: value for key, value in stats.items() if isinstance(value, int)}
     assert {key: gauges[prefix + key]["value"] for key in numbers} == numbers
-
-
-def test_where_warmset_is_not_used_the_tab_says_why(
-    launch: Launch, spark_version: str, browser: WebDriver, tmp_path: Path
-) -> None:
-    with launch(spark_version, CONF | {"spark.warmset.dir": f"{tmp_path}/<b>nowhere</b>"}) as stock:
-        browser.get(f"{stock.call('ui.url')}/warmset/")
-        said = browser.find_element(By.CSS_SELECTOR, ".alert-warning").text
-        assert "Warmset is not used" in said and "<b>nowhere</b> is not an existing directory" in said

@@ -83,19 +83,24 @@ class SparkChild:
                 start_new_session=True,
             )
         self._unread = b""
-        try:
-            self.hello: dict[str, Any] = self._reply(start_seconds_max)
-        except BaseException:
-            self.close()
-            raise
-        if "error" in self.hello:
-            self.close()
-            raise StartFailed(self.hello["error"])
+        self._logged = 0
+        self.hello: dict[str, Any] = self._greet(start_seconds_max)
 
     @property
     def pid(self) -> int:
         """The Python process of the driver (its JVM is a child of it)."""
         return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the driver's process runs."""
+        return self._process.poll() is None
+
+    def start_again(self, conf: Mapping[str, str]) -> None:
+        """Stops Spark and starts it with other settings in the same JVM, or not at all if there are none."""
+        self._logged = self.log_path.stat().st_size
+        self._send({"start": dict(conf)})
+        self.hello = self._greet(START_SECONDS_MAX)
 
     def call(self, scenario: str, *, seconds_max: float = CALL_SECONDS_MAX, **arguments: Any) -> Any:
         """Runs `module.function` of tests/scenarios in the child and returns its result."""
@@ -114,8 +119,8 @@ class SparkChild:
         return reply["result"]
 
     def log_lines(self) -> list[str]:
-        """What the driver (Spark's log included) wrote to stderr so far."""
-        return self.log_path.read_text(errors="replace").splitlines()
+        """What the driver (Spark's log included) has written to stderr since Spark was started."""
+        return self.log_path.read_bytes()[self._logged :].decode(errors="replace").splitlines()
 
     def kill(self) -> None:
         """SIGKILL to the driver and everything it started."""
@@ -148,6 +153,17 @@ class SparkChild:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _greet(self, seconds_max: float) -> dict[str, Any]:
+        try:
+            hello = self._reply(seconds_max)
+        except BaseException:
+            self.close()
+            raise
+        if "error" in hello:
+            self.close()
+            raise StartFailed(hello["error"])
+        return hello
 
     def _send(self, message: dict[str, Any]) -> None:
         try:

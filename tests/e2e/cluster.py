@@ -144,7 +144,8 @@ def standalone(version: str, workdir: Path) -> Iterator[Cluster]:
     worker += ["--webui-port", "0", "--work-dir", str(workdir / "work"), cluster.url]
 
     def registered() -> bool:
-        with contextlib.suppress(OSError):
+        # Until its JSON is there, the master answers with its page.
+        with contextlib.suppress(OSError, json.JSONDecodeError):
             return sum(w["state"] == "ALIVE" for w in cluster.state()["workers"]) == WORKERS
         return False
 

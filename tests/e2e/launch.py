@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ class Launch:
 
     new_directory: Callable[[], Path]
     stock: bool
+    # JVMs without a session, by Spark's version; at most one.
+    _idle: dict[str, SparkChild] = field(default_factory=dict)
 
     def conf(self, workdir: Path, conf: Mapping[str, str], plugin: bool) -> dict[str, str]:
         """The settings of a driver; without the plugin none of ours are among them."""
@@ -60,3 +63,38 @@ class Launch:
         (workdir / "regions").mkdir(parents=True, exist_ok=True)
         settings = self.conf(workdir, conf or {}, plugin) if start_spark else {}
         return SparkChild(version, settings, workdir, **options)
+
+    @contextlib.contextmanager
+    def warm(self, version: str, conf: Mapping[str, str] | None = None, *, plugin: bool = True) -> Iterator[SparkChild]:
+        """A session of its own, in a JVM that an earlier one has warmed up and left, if there is such a one.
+
+        For tests of what a session does, not of how a process starts or ends; settings of the JVM are the base's.
+        """
+        workdir = self.new_directory()
+        (workdir / "regions").mkdir()
+        settings = self.conf(workdir, conf or {}, plugin)
+        if not self.stock:
+            # A later session may want it; by itself it does nothing.
+            settings["spark.jars"] = str(paths.plugin_jar())
+        child = self._idle.pop(version, None)
+        self.close_idle()
+        if child is None:
+            child = SparkChild(version, settings, workdir)
+        else:
+            child.start_again(settings)
+        try:
+            yield child
+            if child.is_alive:
+                child.start_again({})
+        except BaseException:
+            child.close()
+            raise
+        if child.is_alive and not self._idle:
+            self._idle[version] = child
+        else:
+            child.close()
+
+    def close_idle(self) -> None:
+        """Ends the JVM that waits for a session."""
+        while self._idle:
+            self._idle.popitem()[1].close()

@@ -69,7 +69,7 @@ def functions(spark: SparkSession) -> dict[str, Any]:
     return {"results": results, "held": held, "left": regions.left_after_collection(spark)}
 
 
-def limited(spark: SparkSession, rounds: int = 8) -> dict[str, Any]:
+def limited(spark: SparkSession, rounds: int = 4) -> dict[str, Any]:
     """Limits over Python functions end the scan while the writer thread still reads."""
     frame = _cached(spark)
     add = F.pandas_udf(_add_pandas, "long")
