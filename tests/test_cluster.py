@@ -57,6 +57,7 @@ def kill_in_mid_scan(child: SparkChild, cluster: Cluster, folder: Path) -> int:
     await_true(lambda: any(folder.iterdir()), "the scan has begun", 60)
     victim, *_ = cluster.executors(child.hello["application"])
     victim.kill()
+    (folder / "go").touch()
     return child.finish()
 
 
