@@ -30,14 +30,14 @@ def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
-    parser.add_argument("--scale", type=float, help="TPC-H scale factor (default 4; 0.5 with --quick)")
+    parser.add_argument("--scale", type=float, help="TPC-H scale factor (default 4; 0.25 with --quick)")
     parser.add_argument(
-        "--memory", type=int, metavar="MIB", help="heap and pool together (default 1024; 768 with --quick)"
+        "--memory", type=int, metavar="MIB", help="heap and pool together (default 1024; 672 with --quick)"
     )
     parser.add_argument("--rounds", type=int, help="how often each query is timed (default 5; 2 with --quick)")
     options = parser.parse_args()
-    options.scale = options.scale or (0.5 if options.quick else 4.0)
-    options.memory = options.memory or (768 if options.quick else 1024)
+    options.scale = options.scale or (0.25 if options.quick else 4.0)
+    options.memory = options.memory or (672 if options.quick else 1024)
     options.rounds = options.rounds or (2 if options.quick else 5)
     return options
 

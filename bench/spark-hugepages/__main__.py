@@ -95,13 +95,15 @@ def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, di
         place.progress.note(trouble)
     names = [name for name in variants.TITLES if name != "late" or not trouble]
     for size in options.sizes:
-        # Before and after: the machine has no engines then.
+        # Before and after, where figures matter: the machine has no engines then.
         plain = [lookups(size, options.cpus)]
-        played = play(names, size * MIB, options.rounds, place)
-        yield str(size), {**played, "plain": [*plain, lookups(size, options.cpus)]}
+        played = play(names, size * MIB, options, place)
+        if not options.quick:
+            plain.append(lookups(size, options.cpus))
+        yield str(size), {**played, "plain": plain}
 
 
-def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
+def play(names: list[str], data_bytes: int, options: argparse.Namespace, place: Place) -> dict:
     """One size: all variants alive at once."""
     with ExitStack() as stack:
         players = {}
@@ -112,7 +114,7 @@ def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
             limit_bytes = int(variants.HEAP_BYTES + data_bytes / variants.FILL) + OVERHEAD_BYTES
             players[name] = contest.open_player(stack, spec, limit_bytes, place.logs, scratch)
             with promotion.base_pages_only() if name == "late" else nullcontext():
-                warm_up(players[name], place.cpus)
+                warm_up(players[name], options)
                 fill(players[name], data_bytes, place.cpus)
         looks = [look(players)]
         promoting = Promoting(players.get("late"))
@@ -121,10 +123,8 @@ def play(names: list[str], data_bytes: int, rounds: int, place: Place) -> dict:
                 promoting.start()
             first(player, promoting, place.progress)
         looks.append(look(players))
-        contest.play(
-            list(players.values()), READINGS, rounds - 1, 0, place.progress, lambda _: looks.append(look(players))
-        )
-    everybody = list(players.values())
+        everybody = list(players.values())
+        contest.play(everybody, READINGS, options.rounds - 1, 0, place.progress, lambda _: looks.append(look(players)))
     sound = all(player.alive for player in everybody) and not contest.differences(everybody, READINGS)
     return {
         "seconds": {
@@ -151,10 +151,10 @@ def look(players: dict[str, Player]) -> dict[str, dict]:
     return found
 
 
-def warm_up(player: Player, cpus: int) -> None:
+def warm_up(player: Player, options: argparse.Namespace) -> None:
     """Reads a small column, so that no variant's first read compiles its code."""
-    fill(player, SMALL_BYTES, cpus)
-    for _ in range(WARMUPS):
+    fill(player, SMALL_BYTES, options.cpus)
+    for _ in range(1 if options.quick else WARMUPS):
         for reading in READINGS:
             player.ask("read a small column", reading.timeout_s, **reading.request(0))
     player.ask("forget a small column", 60, op="uncache", name="numbers")
