@@ -77,16 +77,4 @@ private[spark] object TaskScope {
     Option(TaskContext.get()).foreach(_.addTaskCompletionListener[Unit](_ => scope.end()))
     scope
   }
-
-  /**
-   * A reader that is closed with the running task. `make` is told whether there is one; otherwise the
-   * reader closes itself when it is exhausted. To be called before anything that reads it is made:
-   * listeners run in reverse order, so that it is closed after those have ended.
-   */
-  def closing[R <: AutoCloseable](make: Boolean => R): R = {
-    val task = Option(TaskContext.get())
-    val reader = make(task.isDefined)
-    task.foreach(_.addTaskCompletionListener[Unit](_ => reader.close()))
-    reader
-  }
 }

@@ -22,6 +22,14 @@ object Unserialisable {
   }
 }
 
+object Heap {
+  /** What lives, as far as a collection finds out. */
+  def usedBytes: Long = {
+    System.gc()
+    Runtime.getRuntime.totalMemory - Runtime.getRuntime.freeMemory
+  }
+}
+
 /** RDDs in regions: what readers get, and every way in which a block comes to an end. */
 class RddSuite extends AnyFunSuite with WarmsetSession {
   override protected def settings: Map[String, String] =
@@ -294,6 +302,22 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     val few = rdd.filter(_.id % 300 == 0)
     assert(few.cartesian(rdd).count() == 30000)
     eventually(assert(pins == 0))
+  }
+
+  test("a task that reads a block again and again keeps nothing of the reads that have ended") {
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+      val rdd = readings(1, 1).persist(level)
+      rdd.count()
+      val reads = 40000
+      val kept = sc.parallelize(0 until reads, 1).cartesian(rdd).mapPartitions { pairs =>
+        val before = Heap.usedBytes
+        require(pairs.size == reads)
+        Iterator(Heap.usedBytes - before)
+      }.collect().head
+      assert(kept < 100 * reads, s"$level: $kept bytes after $reads reads")
+      assert(TaskReaders.taskCount == 0)
+      rdd.unpersist(blocking = true)
+    }
   }
 
   test("without the setting RDDs stay with Spark, but for persistWarm") {

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.functions.{col, udf}
 import org.apache.spark.storage.{BlockId, RDDBlockId}
 import org.apache.spark.storage.memory.warmset.{OwnedValues, TestBlocks}
-import org.apache.spark.warmset.TaskEnd
+import org.apache.spark.warmset.{TaskEnd, TaskThreads}
 import org.scalatest.funsuite.AnyFunSuite
 
 /**
@@ -82,6 +82,23 @@ class SecondThreadSuite extends AnyFunSuite with WarmsetSession {
       assert(results == Seq((kept, if (kept) "" else "TaskKilledException")))
       assertNothingLeft()
     }
+  }
+
+  test("threads of one task that read a block at the same time: what they leave open ends with it") {
+    val elements = spark.sparkContext.parallelize(0 until 2000, 1).persistWarm()
+    elements.count()
+    val block = BlockAccess.onlyRddBlock(SparkEnv.get)
+    val sums = spark.sparkContext.parallelize(Seq(1), 1).flatMap { _ =>
+      TaskThreads.run(4) { thread =>
+        (1 to 500).map { read =>
+          val found = TestBlocks.values(SparkEnv.get, block).map(_.asInstanceOf[Int])
+          if ((thread + read) % 2 == 0) found.sum else found.next()
+        }.sum
+      }
+    }.collect().toSeq
+    assert(sums == Seq.fill(4)(250 * (2000 * 1999 / 2)))
+    assert(TaskReaders.taskCount == 0 && pins == 0)
+    elements.unpersist(blocking = true)
   }
 
   test("processes that read a line of a filtered cache and end") {

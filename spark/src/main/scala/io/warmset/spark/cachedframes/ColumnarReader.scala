@@ -8,7 +8,7 @@ import scala.collection.mutable
 
 import io.warmset.columns.WarmVector
 import io.warmset.region.{NativeStore, Region}
-import io.warmset.spark.{Prefetch, RegionHandle, StoreRoom, TaskScope, TransientMemory, WarmBatch}
+import io.warmset.spark.{Prefetch, RegionHandle, StoreRoom, TaskReaders, TransientMemory, WarmBatch}
 import org.apache.spark.TaskKilledException
 import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.sql.types.DataType
@@ -33,7 +33,7 @@ private[spark] final class ColumnarReader(
     columns: Array[Int],
     types: Array[DataType],
     prefetchBytesMax: Long,
-    closedByTask: Boolean)
+    task: Option[TaskReaders])
   extends Iterator[ColumnarBatch] with AutoCloseable {
   import ColumnarReader._
 
@@ -52,12 +52,12 @@ private[spark] final class ColumnarReader(
   private var readByMany = false
 
   override def hasNext: Boolean = synchronized {
-    if (closed && closedByTask && !exhausted) {
+    if (closed && task.isDefined && !exhausted) {
       throw new TaskKilledException("the task ended before it had read all of a cached partition")
     }
     val more = !closed && (ahead.nonEmpty || batches.hasNext)
     exhausted = !more
-    if (!more && !closedByTask) {
+    if (!more && task.isEmpty) {
       close()
     } else if (!more && previous != null) {
       pins.drop(previous)
@@ -84,6 +84,7 @@ private[spark] final class ColumnarReader(
   override def close(): Unit = synchronized {
     if (!closed) {
       closed = true
+      task.foreach(_.remove(this))
       ahead.foreach(pins.drop)
       ahead.clear()
       val last = new Shown(Seq(previous, current).filter(_ != null), pins)
@@ -191,7 +192,7 @@ private[spark] object ColumnarReader {
       batches: Iterator[CachedBatch],
       columns: Array[Int],
       types: Array[DataType]): ColumnarReader =
-    TaskScope.closing(new ColumnarReader(batches, columns, types, Prefetch.bytesMax, _))
+    TaskReaders.closing(new ColumnarReader(batches, columns, types, Prefetch.bytesMax, _))
 
   /** A batch with its segments' pins, one per selected column; null for a column on the heap. */
   private final class Planned(

@@ -1,7 +1,7 @@
 package io.warmset.spark.rddblocks
 
 import io.warmset.rdd.ByteSource
-import io.warmset.spark.{Prefetch, TaskScope}
+import io.warmset.spark.{Prefetch, TaskReaders}
 import org.apache.spark.TaskKilledException
 
 /**
@@ -9,10 +9,10 @@ import org.apache.spark.TaskKilledException
  *
  * Invariant: elements refer to nothing outside the heap, so that one may be kept for ever. After
  * `close`, which is idempotent and may come from another thread, it gives nothing more, which is an
- * error if there was more: bytes are read under its lock only. Without a task it gives everything
- * back when it is exhausted.
+ * error if there was more: bytes are read under its lock only. It closes itself when it is
+ * exhausted.
  */
-private[spark] final class ElementReader(source: StoredReader, closedByTask: Boolean)
+private[spark] final class ElementReader(source: StoredReader, task: Option[TaskReaders])
   extends Iterator[Any] with AutoCloseable {
   import ElementReader._
 
@@ -39,6 +39,7 @@ private[spark] final class ElementReader(source: StoredReader, closedByTask: Boo
   override def close(): Unit = synchronized {
     if (!closed) {
       closed = true
+      task.foreach(_.remove(this))
       source.close()
     }
   }
@@ -53,7 +54,7 @@ private[spark] final class ElementReader(source: StoredReader, closedByTask: Boo
       if (left > 0) source.reading(batch)(decodeSome())
     }
     exhausted = end == 0
-    if (exhausted && !closedByTask) close()
+    if (exhausted) close()
     end > 0
   }
 
@@ -81,7 +82,7 @@ private[spark] object ElementReader {
   private val DecodeMax = 64
   private val DecodeBytes = 64L << 10
 
-  /** A reader of which the task, if there is one, drops the last pins. */
+  /** A reader that ends with the task, if there is one. */
   def inTask(values: Iterator[Any]): ElementReader =
-    TaskScope.closing(new ElementReader(new StoredReader(values, Prefetch.bytesMax), _))
+    TaskReaders.closing(new ElementReader(new StoredReader(values, Prefetch.bytesMax), _))
 }

@@ -2,7 +2,7 @@ package io.warmset.spark.rddblocks
 
 import java.io.InputStream
 
-import io.warmset.spark.{Prefetch, TaskScope}
+import io.warmset.spark.{Prefetch, TaskReaders}
 import org.apache.spark.TaskKilledException
 import org.apache.spark.unsafe.Platform
 
@@ -10,10 +10,10 @@ import org.apache.spark.unsafe.Platform
  * The stream of a block that is kept serialised, out of its pieces.
  *
  * Invariant: after `close`, which is idempotent and may come from another thread, it gives nothing
- * more, which is an error if there was more: bytes are read under its lock only. Without a task it
- * gives everything back at its end.
+ * more, which is an error if there was more: bytes are read under its lock only. It closes itself
+ * at its end.
  */
-private[spark] final class SerialInput(source: StoredReader, closedByTask: Boolean)
+private[spark] final class SerialInput(source: StoredReader, task: Option[TaskReaders])
   extends InputStream {
 
   private var address = 0L
@@ -51,6 +51,7 @@ private[spark] final class SerialInput(source: StoredReader, closedByTask: Boole
     if (!closed) {
       closed = true
       left = 0
+      task.foreach(_.remove(this))
       source.close()
     }
   }
@@ -72,13 +73,13 @@ private[spark] final class SerialInput(source: StoredReader, closedByTask: Boole
       }
     }
     exhausted = left == 0
-    if (exhausted && !closedByTask) close()
+    if (exhausted) close()
     left > 0
   }
 }
 
 private[spark] object SerialInput {
-  /** A stream of which the task, if there is one, drops the last pins. */
+  /** A stream that ends with the task, if there is one. */
   def inTask(values: Iterator[Any]): SerialInput =
-    TaskScope.closing(new SerialInput(new StoredReader(values, Prefetch.bytesMax), _))
+    TaskReaders.closing(new SerialInput(new StoredReader(values, Prefetch.bytesMax), _))
 }

@@ -36,6 +36,10 @@ object TestBlocks {
     require(!manager.memoryStore.contains(block), s"$block was not evicted")
   }
 
+  /** What the memory store gives the readers of a block. */
+  def values(env: SparkEnv, block: BlockId): Iterator[Any] =
+    env.blockManager.memoryStore.getValues(block).get
+
   /**
    * Puts elements by a store of this process whose values are `owned`; whether they are in it then,
    * and what the put threw.
