@@ -1,5 +1,7 @@
 package io.warmset.rdd;
 
+import java.util.concurrent.atomic.AtomicLong;
+
 import org.apache.spark.unsafe.Platform;
 
 /**
@@ -10,6 +12,7 @@ import org.apache.spark.unsafe.Platform;
  */
 public final class ByteSink implements AutoCloseable {
   private static final long BYTES_MIN = 64;
+  private static final AtomicLong ALLOCATED_BYTES = new AtomicLong();
 
   private long address;
   private long capacity;
@@ -19,6 +22,12 @@ public final class ByteSink implements AutoCloseable {
   public ByteSink(long initialBytes) {
     capacity = Math.max(BYTES_MIN, initialBytes);
     address = Platform.allocateMemory(capacity);
+    ALLOCATED_BYTES.addAndGet(capacity);
+  }
+
+  /** Bytes that all sinks of this process hold now. */
+  public static long allocatedBytes() {
+    return ALLOCATED_BYTES.get();
   }
 
   /** Makes room, returns the address of the next `bytes` bytes and counts them as written. */
@@ -37,6 +46,7 @@ public final class ByteSink implements AutoCloseable {
     long grown = Platform.allocateMemory(wanted);
     Platform.copyMemory(null, address, null, grown, position);
     Platform.freeMemory(address);
+    ALLOCATED_BYTES.addAndGet(wanted - capacity);
     address = grown;
     capacity = wanted;
   }
@@ -73,6 +83,7 @@ public final class ByteSink implements AutoCloseable {
   @Override
   public void close() {
     if (address != 0) Platform.freeMemory(address);
+    ALLOCATED_BYTES.addAndGet(-capacity);
     address = 0;
     capacity = 0;
     position = 0;

@@ -10,7 +10,8 @@ import org.apache.spark.{TaskContext, TaskKilledException}
  * Invariant: at the end of the task every handle in it that Spark's memory store does not own has
  * been closed and every resource freed, however the task ended; if another thread of the task (one
  * that feeds a process) is making something just then, once it has made that. Where there is no
- * task, the regions' cleaner is the only net. It keeps no handle alive longer than the task.
+ * task, whoever asked for the elements closes them: see `guard`. It keeps no handle alive longer
+ * than the task.
  */
 private[spark] final class TaskScope private () {
   private val handles = new ArrayBuffer[RegionHandle]
@@ -27,12 +28,15 @@ private[spark] final class TaskScope private () {
 
   /**
    * The same elements. While one is made nothing of the scope is freed; once the task has ended
-   * there are no more, which is an error: what has come so far is not all.
+   * there are no more, which is an error: what has come so far is not all. Closing it ends the
+   * scope before its task, or without one.
    */
-  def guard[T](source: Iterator[T]): Iterator[T] = new Iterator[T] {
-    override def hasNext: Boolean = use(source.hasNext)
-    override def next(): T = use(source.next())
-  }
+  def guard[T](source: Iterator[T]): Iterator[T] with AutoCloseable =
+    new Iterator[T] with AutoCloseable {
+      override def hasNext: Boolean = use(source.hasNext)
+      override def next(): T = use(source.next())
+      override def close(): Unit = end()
+    }
 
   private def use[T](body: => T): T = {
     synchronized {

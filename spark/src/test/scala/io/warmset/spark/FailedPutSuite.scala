@@ -1,8 +1,13 @@
 package io.warmset.spark
 
+import java.io.IOException
+
+import io.warmset.rdd.ByteSink
+import org.apache.spark.SparkEnv
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{DataFrame, Row}
-import org.apache.spark.storage.StorageLevel
+import org.apache.spark.storage.{RDDBlockId, StorageLevel}
+import org.apache.spark.storage.memory.warmset.TestBlocks
 import org.scalatest.funsuite.AnyFunSuite
 
 object FailedPut {
@@ -37,7 +42,7 @@ class FailedPutSuite extends AnyFunSuite with WarmsetSession {
   private def answer(df: DataFrame): Row = df.selectExpr("sum(id)", "max(s)", "count(1)").head()
 
   private def cachedInMemory: Int =
-    BlockAccess.rddBlocks(org.apache.spark.SparkEnv.get).count(BlockAccess.inMemory)
+    BlockAccess.rddBlocks(SparkEnv.get).count(BlockAccess.inMemory)
 
   /** Runs with a store that fails puts; `all` says that it fails every one. */
   private def check(n: Long, all: Boolean, settings: Map[String, String]): Unit = {
@@ -95,10 +100,46 @@ class FailedPutSuite extends AnyFunSuite with WarmsetSession {
     checkRdd(3000, all = true, Small + ("spark.storage.unrollMemoryThreshold" -> (32L << 20).toString))
   }
 
+  /** Of all that the store has room for 16 MB and the heap for 24 MB. */
+  private val Little = Small ++ Map("spark.storage.unrollMemoryCheckPeriod" -> "1",
+    "spark.warmset.memory" -> "16m", "spark.warmset.flashMax" -> "0")
+
   test("memory that ends in the middle of an RDD's block") {
-    // Three blocks of 24 MB; of all that the store has room for 16 MB and the heap for 24 MB.
-    checkRdd(9000, all = false, Small ++ Map("spark.storage.unrollMemoryCheckPeriod" -> "1",
-      "spark.warmset.memory" -> "16m", "spark.warmset.flashMax" -> "0"))
+    // Three blocks of 24 MB.
+    checkRdd(9000, all = false, Little)
+  }
+
+  /** Takes in a replica of `n` elements of 8 kB, for which there is no memory or which is spoilt. */
+  private def checkReplica(n: Int, spoilt: Boolean, settings: Map[String, String]): Unit = {
+    spark.stop()
+    spark = newSession(settings + ("spark.warmset.rdd.enabled" -> "true"))
+    val block = RDDBlockId(1000000, 0)
+    val env = SparkEnv.get
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK)) {
+      val before = ByteSink.allocatedBytes
+      def put(): Boolean =
+        TestBlocks.receive(env, block, Iterator.tabulate(n)(FailedPut.element), level) { bytes =>
+          val middle = bytes.length / 2
+          if (spoilt) java.util.Arrays.fill(bytes, middle, middle + 20000, -1.toByte)
+        }
+      if (spoilt) intercept[IOException](put()) else assert(put() == level.useDisk)
+      assert(ByteSink.allocatedBytes == before, s"$level: native memory that nobody frees")
+      assert(!BlockAccess.inMemory(block))
+      // Spark gives no unroll memory back where a put throws without a task.
+      if (!spoilt) assert(BlockAccess.unrollMemory == 0)
+      assertNothingLeft()
+      env.blockManager.removeBlock(block)
+    }
+  }
+
+  test("a replica for which there is no memory, to begin with or in the middle of it") {
+    checkReplica(3000, spoilt = false,
+      Small + ("spark.storage.unrollMemoryThreshold" -> (32L << 20).toString))
+    checkReplica(6000, spoilt = false, Little)
+  }
+
+  test("a replica that breaks off") {
+    checkReplica(3000, spoilt = true, Map.empty)
   }
 
   test("memory that ends in the middle of a block") {

@@ -16,10 +16,16 @@ trait OwnedValues {
   /** Values are asked of their iterator, hence made, inside this. */
   def putting[T](block: BlockId)(put: => T): T
 
-  /** May replace values on their way into the store; `warm` says that the user asked for it. */
+  /**
+   * May replace values on their way into the store; `warm` says that the user asked for it. What is
+   * AutoCloseable has to be closed when the put has ended, however it did: there may be no task.
+   */
   def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any]
 
-  /** What stands for the serialised stream of the values; none where Spark is to keep its bytes. */
+  /**
+   * What stands for the serialised stream of the values, as of `adopt`; none where Spark is to keep
+   * its bytes.
+   */
   def adoptBytes(
       values: Iterator[Any],
       open: OutputStream => SerializationStream): Option[Iterator[Any]]

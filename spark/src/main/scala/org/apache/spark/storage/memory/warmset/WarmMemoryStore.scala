@@ -1,6 +1,6 @@
 package org.apache.spark.storage.memory.warmset
 
-import java.io.OutputStream
+import java.io.{FilterInputStream, OutputStream}
 import java.lang.invoke.{MethodHandle, MethodHandles, MethodType}
 import java.nio.channels.Channels
 import java.util.{LinkedHashMap => JLinkedHashMap}
@@ -36,6 +36,7 @@ private[spark] class WarmMemoryStore(
     owned: OwnedValues)
   extends MemoryStore(
     conf, blockInfoManager, serializerManager, memoryManager, blockEvictionHandler) {
+  import WarmMemoryStore.{closeAdopted, closingOnFailure}
 
   private val blocks = WarmMemoryStore.entries(this)
 
@@ -49,7 +50,8 @@ private[spark] class WarmMemoryStore(
     } else owned.putting(blockId) {
       // The one level of objects outside the heap is ours: see WarmLevel.
       val warm = memoryMode == MemoryMode.OFF_HEAP
-      putOwned(blockId, owned.adopt(values, warm), classTag).left.map(new Presented(_))
+      val adopted = owned.adopt(values, warm)
+      putOwned(blockId, adopted, classTag).left.map(new Presented(_, adopted))
     }
   }
 
@@ -81,21 +83,31 @@ private[spark] class WarmMemoryStore(
         .serializeStream(serializerManager.wrapForCompression(blockId, out))
     if (!blockId.isRDD) stock(values)
     else owned.putting(blockId) {
-      owned.adoptBytes(values, serializer).map(putOwned(blockId, _, classTag)) match {
+      owned.adoptBytes(values, serializer) match {
         case None => stock(values)
-        case Some(Right(size)) => Right(size)
-        // Spark has no room even for handles: it decides what becomes of the elements.
-        case Some(Left(partial)) => stock(
-          serializerManager.dataDeserializeStream(blockId, owned.stream(partial))(classTag))
+        case Some(adopted) => putOwned(blockId, adopted, classTag) match {
+          case Right(size) => Right(size)
+          // Spark has no room even for handles: it decides what becomes of the elements.
+          case Left(partial) => closingOnFailure(adopted) {
+            val stream = new FilterInputStream(owned.stream(partial)) {
+              override def close(): Unit = try super.close() finally closeAdopted(adopted)
+            }
+            stock(serializerManager.dataDeserializeStream(blockId, stream)(classTag))
+          }
+        }
       }
     }
   }
 
-  /** Puts values or what stands for them, and commits what owns memory if the block is stored. */
+  /**
+   * Puts values or what stands for them, and commits what owns memory if the block is stored. They
+   * are closed unless the store does not take them all.
+   */
   private def putOwned[T](
       blockId: BlockId,
       values: Iterator[Any],
-      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = {
+      classTag: ClassTag[T])
+    : Either[PartiallyUnrolledIterator[T], Long] = closingOnFailure(values) {
     val closeable = new ArrayBuffer[AutoCloseable]
     val source = values.buffered
     // The array in which Spark keeps the values has room for the tag's class only.
@@ -116,6 +128,7 @@ private[spark] class WarmMemoryStore(
         remove(blockId)
         throw refused
     }
+    if (result.isRight) closeAdopted(values)
     result
   }
 
@@ -134,14 +147,27 @@ private[spark] class WarmMemoryStore(
     if (source.headOption.exists(owned.packed)) owned.present(source) else source
   }
 
-  /** What did not fit the store, as elements; closing it gives the unroll memory back. */
-  private final class Presented[T](inner: PartiallyUnrolledIterator[T])
+  /**
+   * What did not fit the store, as elements. Closing it gives the unroll memory back, and what was
+   * made for the put. It closes itself when all elements have been made of what stood for them.
+   */
+  private final class Presented[T](inner: PartiallyUnrolledIterator[T], adopted: Iterator[Any])
     extends PartiallyUnrolledIterator[T](
       this, MemoryMode.ON_HEAP, 0L, Iterator.empty, Iterator.empty) {
-    private lazy val elements = presented(inner).asInstanceOf[Iterator[T]]
-    override def hasNext: Boolean = elements.hasNext
+    private lazy val source = inner.buffered
+    private lazy val packed = source.headOption.exists(owned.packed)
+    private lazy val elements =
+      (if (packed) owned.present(source) else source).asInstanceOf[Iterator[T]]
+    private var exhausted = false
+
+    override def hasNext: Boolean = !exhausted && (elements.hasNext || {
+      exhausted = true
+      if (packed) close()
+      false
+    })
+
     override def next(): T = elements.next()
-    override def close(): Unit = inner.close()
+    override def close(): Unit = try inner.close() finally closeAdopted(adopted)
   }
 }
 
@@ -196,6 +222,19 @@ object WarmMemoryStore {
       env.memoryManager.setMemoryStore(store)
     }
   }
+
+  private def closeAdopted(values: Iterator[Any]): Unit = values match {
+    case adopted: AutoCloseable => adopted.close()
+    case _ =>
+  }
+
+  private def closingOnFailure[T](values: Iterator[Any])(body: => T): T =
+    try body
+    catch {
+      case cause: Throwable =>
+        closeAdopted(values)
+        throw cause
+    }
 
   private def entries(store: MemoryStore) =
     field(classOf[MemoryStore], "entries").get(store).asInstanceOf[JLinkedHashMap[BlockId, AnyRef]]

@@ -1,11 +1,14 @@
 package org.apache.spark.storage.memory.warmset
 
+import java.nio.ByteBuffer
+
 import scala.reflect.ClassTag
 import scala.util.Try
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.memory.MemoryMode
-import org.apache.spark.storage.BlockId
+import org.apache.spark.network.buffer.NioManagedBuffer
+import org.apache.spark.storage.{BlockId, StorageLevel}
 import org.apache.spark.storage.memory.{BlockEvictionHandler, DeserializedMemoryEntry}
 import org.apache.spark.storage.memory.{MemoryEntry, MemoryStore}
 
@@ -34,6 +37,19 @@ object TestBlocks {
     val level = handler.dropFromMemory[Any](block, () => Left(values))(entry.classTag)
     if (level.isValid) locks.unlock(block) else locks.removeBlock(block)
     require(!manager.memoryStore.contains(block), s"$block was not evicted")
+  }
+
+  /**
+   * Takes a replica in as from another executor, hence without a task; whether it is kept.
+   *
+   * @param spoil may change the bytes on their way
+   */
+  def receive(env: SparkEnv, block: BlockId, elements: Iterator[Any], level: StorageLevel)(
+      spoil: Array[Byte] => Unit): Boolean = {
+    val bytes = env.serializerManager.dataSerialize(block, elements)(ClassTag.Any).toArray
+    spoil(bytes)
+    env.blockManager.putBlockData(
+      block, new NioManagedBuffer(ByteBuffer.wrap(bytes)), level, ClassTag.Any)
   }
 
   /** What the memory store gives the readers of a block. */
