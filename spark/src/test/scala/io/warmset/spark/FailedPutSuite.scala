@@ -11,6 +11,9 @@ import org.apache.spark.storage.memory.warmset.TestBlocks
 import org.scalatest.funsuite.AnyFunSuite
 
 object FailedPut {
+  /** What Spark held for a block when its last element was made. */
+  @volatile var unrollMemoryBytes = 0L
+
   /** Doubles that do not take fewer bytes than they have. */
   def element(i: Int): (Int, Array[Double]) = {
     val random = new java.util.SplittableRandom(i)
@@ -107,6 +110,25 @@ class FailedPutSuite extends AnyFunSuite with WarmsetSession {
   test("memory that ends in the middle of an RDD's block") {
     // Three blocks of 24 MB.
     checkRdd(9000, all = false, Little)
+  }
+
+  test("bytes that stay on the heap for want of room: Spark knows of them while the block grows") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.rdd.enabled" -> "true", "spark.warmset.memory" -> "16m",
+      "spark.warmset.flashMax" -> "0"))
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+      // 27 MB, at most 16 of them in the pool: fewer segments than values between two looks.
+      val n = 3500
+      val rdd = spark.sparkContext.parallelize(0 until n, 1).map { i =>
+        if (i == n - 1) FailedPut.unrollMemoryBytes = BlockAccess.unrollMemory
+        FailedPut.element(i)
+      }.persist(level)
+      for (_ <- 1 to 2) assert(FailedPut.inOrder(rdd) == Seq(0 -> n))
+      val seen = FailedPut.unrollMemoryBytes
+      assert(seen > (6 << 20), s"$level: $seen bytes")
+      assert(cachedInMemory == 1)
+      rdd.unpersist(blocking = true)
+    }
   }
 
   /** Takes in a replica of `n` elements of 8 kB, for which there is no memory or which is spoilt. */

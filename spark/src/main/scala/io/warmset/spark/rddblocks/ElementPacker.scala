@@ -9,7 +9,8 @@ import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
  * Invariant: elements keep their order, and none is lost. An element that nothing can serialise
  * stays as it is, between the handles; the elements before it, back to the one that stayed before,
  * stay on the heap as bytes if they would leave most of a frame unused. A partition of fewer than
- * `smallPartitionBytes` in all stays there too. The first value is always a handle.
+ * `smallPartitionBytes` in all stays there too, and so does what the store has no room for. The
+ * first value is always a handle.
  */
 private[spark] final class ElementPacker(
     elements: Iterator[Any],
@@ -39,24 +40,49 @@ private[spark] final class ElementPacker(
       if (sink.position >= writer.targetBytes) emitSegment()
     } else {
       RddWarnings.onHeap(element, coder.lastReason)
-      if (!emitted && counted == 0) emit(0, 0, writer.putOnHeap(sink, 0))
+      if (!emitted && counted == 0) emitPiece(0, 0, 0)
       emitAll(_ < ShortBytes)
       pass(element)
     }
 
   private def emitAll(onHeap: Long => Boolean): Unit = while (counted > 0) {
-    val bytes = sink.position
-    if (onHeap(bytes)) emit(counted, bytes, writer.putOnHeap(sink, bytes)) else emitSegment()
+    if (onHeap(sink.position)) {
+      emitOnHeap(counted)
+      forget(counted)
+    } else {
+      emitSegment()
+    }
   }
 
   private def emitSegment(): Unit = {
     val count = cut(ends, counted, writer.targetBytes)
     val bytes = ends(count - 1)
-    emit(count, bytes, writer.put(sink, bytes))
+    writer.put(sink, 0, bytes) match {
+      case Some(place) => emit(new ElementBatch(coder, count, bytes, place))
+      case None => emitOnHeap(count)
+    }
+    forget(count)
   }
 
-  private def emit(count: Int, bytes: Long, place: Place): Unit = {
-    emit(new ElementBatch(coder, count, bytes, place))
+  /** The first `count` elements, in pieces of one or of at most HeapPieceBytes. */
+  private def emitOnHeap(count: Int): Unit = {
+    var first = 0
+    var start = 0L
+    (1 to count).foreach { until =>
+      if (until == count || ends(until) - start > SegmentWriter.HeapPieceBytes) {
+        emitPiece(until - first, start, ends(until - 1) - start)
+        first = until
+        start = ends(until - 1)
+      }
+    }
+  }
+
+  private def emitPiece(count: Int, start: Long, bytes: Long): Unit =
+    emit(new ElementBatch(coder, count, bytes, SegmentWriter.onHeap(sink, start, bytes)))
+
+  private def forget(count: Int): Unit = {
+    val bytes = ends(count - 1)
+    drop(bytes)
     counted -= count
     (0 until counted).foreach(i => ends(i) = ends(i + count) - bytes)
   }

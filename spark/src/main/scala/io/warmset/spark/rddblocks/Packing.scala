@@ -49,13 +49,17 @@ private[spark] abstract class Packing(holder: StoreHolder.Running, scope: TaskSc
   /** Hands a value out as it is. */
   protected final def pass(value: Any): Unit = ready += value
 
-  /** Hands out a handle on the first bytes of the sink, which have been put somewhere. */
+  /** Hands out a handle on bytes of the sink, which have been put somewhere. */
   protected final def emit(handle: StoredBytes): Unit = {
     scope.add(handle)
     ready += handle
     emitted = true
-    val left = sink.position - handle.bytes
-    Platform.copyMemory(null, sink.address + handle.bytes, null, sink.address, left)
+  }
+
+  /** Forgets the first bytes of the sink, on which handles have been handed out. */
+  protected final def drop(bytes: Long): Unit = {
+    val left = sink.position - bytes
+    Platform.copyMemory(null, sink.address + bytes, null, sink.address, left)
     sink.truncate(left)
   }
 }

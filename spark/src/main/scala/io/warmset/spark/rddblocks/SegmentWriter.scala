@@ -10,8 +10,8 @@ import org.apache.spark.unsafe.Platform
 /**
  * Puts bytes of one RDD block into a region, a segment at a time.
  *
- * Invariant: what the store has no room for, also after evictions, stays on the heap, under Spark's
- * own rules: no bytes are lost. The region is made with the first segment and lives on in the handles; `close`, which
+ * Invariant: where the store has no room, also after evictions, nothing is put: the bytes stay with
+ * the caller. The region is made with the first segment and lives on in the handles; `close`, which
  * is idempotent, gives the writer's own reference back.
  */
 private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends AutoCloseable {
@@ -28,8 +28,11 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
   /** Whether so few bytes in all are not worth a huge page. */
   def small(bytes: Long): Boolean = region == null && bytes < holder.conf.smallPartitionBytes
 
-  /** Copies the first bytes of `sink` out; each place in a region has a reference of its own. */
-  def put(sink: ByteSink, bytes: Long): Place =
+  /**
+   * Copies the `bytes` bytes of `sink` from `start` on into a segment; none where there is no room.
+   * Each place in a region has a reference of its own.
+   */
+  def put(sink: ByteSink, start: Long, bytes: Long): Option[Place] =
     try {
       if (region == null) {
         region = holder.store.newRegion()
@@ -37,21 +40,15 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
       }
       val address = new Array[Long](1)
       val segment = Eviction.whileFull(holder.store, writing)(region.reserve(bytes, address))
-      Platform.copyMemory(null, sink.address, null, address(0), bytes)
+      Platform.copyMemory(null, sink.address + start, null, address(0), bytes)
       region.seal(segment, bytes)
       require(region.retain(), "the region of a writer must not have been released")
-      Place(region, segment, heap = null)
+      Some(Place(region, segment, heap = null))
     } catch {
       case cause: IOException =>
         StoreRoom.warnOnHeap(cause)
-        putOnHeap(sink, bytes)
+        None
     }
-
-  def putOnHeap(sink: ByteSink, bytes: Long): Place = {
-    val heap = new Array[Byte](Math.toIntExact(bytes))
-    Platform.copyMemory(null, sink.address, heap, Platform.BYTE_ARRAY_OFFSET, bytes)
-    Place(region = null, segment = -1, heap)
-  }
 
   override def close(): Unit = if (!closed) {
     closed = true
@@ -60,6 +57,19 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
 }
 
 private[spark] object SegmentWriter {
+  /**
+   * About how many bytes to keep in one piece on the heap: Spark looks at the size of what it
+   * unrolls after every 16 values only.
+   */
+  val HeapPieceBytes: Long = 256L << 10
+
+  /** Copies the `bytes` bytes of `sink` from `start` on to the heap. */
+  def onHeap(sink: ByteSink, start: Long, bytes: Long): Place = {
+    val heap = new Array[Byte](Math.toIntExact(bytes))
+    Platform.copyMemory(null, sink.address + start, heap, Platform.BYTE_ARRAY_OFFSET, bytes)
+    Place(region = null, segment = -1, heap)
+  }
+
   /** Large enough for one fast read, small enough that a few of them pipeline. */
   private val SegmentBytesMax = 4 * StoreRoom.FrameBytes
 }

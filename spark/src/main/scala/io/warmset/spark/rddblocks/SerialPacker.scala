@@ -25,17 +25,37 @@ private[spark] final class SerialPacker(
     while (sink.position < writer.targetBytes && elements.hasNext) {
       serializer.writeObject[Any](elements.next())
     }
-    if (!elements.hasNext) serializer.close()
-    while (sink.position >= writer.targetBytes) emit(writer.targetBytes)
-    if (!elements.hasNext) {
-      if (sink.position > 0 || !emitted) emit(sink.position)
-      close()
+    val last = !elements.hasNext
+    if (last) serializer.close()
+    var done = 0L
+    while (sink.position - done >= writer.targetBytes) {
+      emit(done, writer.targetBytes)
+      done += writer.targetBytes
+    }
+    if (last && (sink.position > done || !emitted)) {
+      emit(done, sink.position - done)
+      done = sink.position
+    }
+    drop(done)
+    if (last) close()
+  }
+
+  private def emit(start: Long, bytes: Long): Unit = {
+    val place = if (writer.small(bytes)) None else writer.put(sink, start, bytes)
+    place match {
+      case Some(place) => emit(new SerialBytes(bytes, place))
+      case None => emitOnHeap(start, bytes)
     }
   }
 
-  private def emit(bytes: Long): Unit = {
-    val place = if (writer.small(bytes)) writer.putOnHeap(sink, bytes) else writer.put(sink, bytes)
-    emit(new SerialBytes(bytes, place))
+  /** In pieces; at least one. */
+  private def emitOnHeap(start: Long, bytes: Long): Unit = {
+    var at = 0L
+    do {
+      val piece = math.min(bytes - at, SegmentWriter.HeapPieceBytes)
+      emit(new SerialBytes(piece, SegmentWriter.onHeap(sink, start + at, piece)))
+      at += piece
+    } while (at < bytes)
   }
 
   private final class IntoSink extends OutputStream {
