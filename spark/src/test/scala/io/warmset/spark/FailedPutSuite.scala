@@ -3,6 +3,7 @@ package io.warmset.spark
 import java.io.IOException
 
 import io.warmset.rdd.ByteSink
+import io.warmset.spark.rddblocks.{ElementPacker, ElementReader, StoredBytes}
 import org.apache.spark.SparkEnv
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{DataFrame, Row}
@@ -129,6 +130,38 @@ class FailedPutSuite extends AnyFunSuite with WarmsetSession {
       assert(cachedInMemory == 1)
       rdd.unpersist(blocking = true)
     }
+  }
+
+  test("an element whose bytes no array holds, where the store has no room, stays as it is") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.memory" -> "16m", "spark.warmset.flashMax" -> "0"))
+    val heapPieceBytesMax = 1 << 20
+    val elements = Seq.tabulate(40) { i =>
+      val random = new java.util.SplittableRandom(i)
+      val bytes = if (i % 4 == 0) 3 * heapPieceBytesMax else 100000
+      Array.fill(bytes / 8)(java.lang.Double.longBitsToDouble(random.nextLong()))
+    }
+    def large(value: Any): Boolean = value match {
+      case handle: StoredBytes => handle.place.heap != null && handle.place.heap.length > heapPieceBytesMax
+      case _ => false
+    }
+    // The second finds no room for its first element either.
+    val packers = for (round <- 1 to 2) yield {
+      val scope = TaskScope.begin()
+      val packer = scope.guard(
+        new ElementPacker(elements.iterator, StoreHolder.current.get, scope, heapPieceBytesMax))
+      val values = packer.toSeq
+      assert(values.head.isInstanceOf[StoredBytes] && !values.exists(large))
+      val kept = values.count(_.isInstanceOf[Array[Double]])
+      assert(if (round == 1) kept > 0 && kept < 10 else kept == 10, s"$kept elements")
+      val found = ElementReader.inTask(values.iterator).toSeq
+      assert(found.length == elements.length && found.zip(elements).forall { case (a, b) =>
+        java.util.Arrays.equals(a.asInstanceOf[Array[Double]], b)
+      })
+      packer
+    }
+    packers.foreach(_.close())
+    assertNothingLeft()
   }
 
   /** Takes in a replica of `n` elements of 8 kB, for which there is no memory or which is spoilt. */

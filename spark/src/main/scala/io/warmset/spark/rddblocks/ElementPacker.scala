@@ -1,6 +1,6 @@
 package io.warmset.spark.rddblocks
 
-import io.warmset.rdd.{ElementCoder, ElementFallbacks}
+import io.warmset.rdd.{ByteSource, ElementCoder, ElementFallbacks}
 import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
 
 /**
@@ -9,13 +9,15 @@ import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
  * Invariant: elements keep their order, and none is lost. An element that nothing can serialise
  * stays as it is, between the handles; the elements before it, back to the one that stayed before,
  * stay on the heap as bytes if they would leave most of a frame unused. A partition of fewer than
- * `smallPartitionBytes` in all stays there too, and so does what the store has no room for. The
- * first value is always a handle.
+ * `smallPartitionBytes` in all stays there too, and so does what the store has no room for, but for
+ * an element of more than `heapPieceBytesMax`, which stays as an object. The first value is always
+ * a handle.
  */
 private[spark] final class ElementPacker(
     elements: Iterator[Any],
     holder: StoreHolder.Running,
-    scope: TaskScope)
+    scope: TaskScope,
+    heapPieceBytesMax: Long = SegmentWriter.HeapPieceBytesMax)
   extends Packing(holder, scope) {
   import ElementPacker._
 
@@ -40,9 +42,8 @@ private[spark] final class ElementPacker(
       if (sink.position >= writer.targetBytes) emitSegment()
     } else {
       RddWarnings.onHeap(element, coder.lastReason)
-      if (!emitted && counted == 0) emitPiece(0, 0, 0)
       emitAll(_ < ShortBytes)
-      pass(element)
+      keep(element)
     }
 
   private def emitAll(onHeap: Long => Boolean): Unit = while (counted > 0) {
@@ -78,7 +79,17 @@ private[spark] final class ElementPacker(
   }
 
   private def emitPiece(count: Int, start: Long, bytes: Long): Unit =
-    emit(new ElementBatch(coder, count, bytes, SegmentWriter.onHeap(sink, start, bytes)))
+    if (bytes <= heapPieceBytesMax) {
+      emit(new ElementBatch(coder, count, bytes, SegmentWriter.onHeap(sink, start, bytes)))
+    } else {
+      keep(coder.read(new ByteSource(sink.address + start, bytes)))
+    }
+
+  /** Hands an element out as it is. */
+  private def keep(element: Any): Unit = {
+    if (!emitted) emit(new ElementBatch(coder, 0, 0, SegmentWriter.onHeap(sink, 0, 0)))
+    pass(element)
+  }
 
   private def forget(count: Int): Unit = {
     val bytes = ends(count - 1)

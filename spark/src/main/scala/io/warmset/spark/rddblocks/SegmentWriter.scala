@@ -63,6 +63,9 @@ private[spark] object SegmentWriter {
    */
   val HeapPieceBytes: Long = 256L << 10
 
+  /** The most bytes in one piece on the heap: a longer array is more than some JVMs make. */
+  val HeapPieceBytesMax: Long = Int.MaxValue - 15L
+
   /** Copies the `bytes` bytes of `sink` from `start` on to the heap. */
   def onHeap(sink: ByteSink, start: Long, bytes: Long): Place = {
     val heap = new Array[Byte](Math.toIntExact(bytes))
