@@ -6,7 +6,7 @@ import scala.annotation.tailrec
 
 import io.warmset.region.{NoSpaceException, Store}
 import org.apache.spark.internal.Logging
-import org.apache.spark.storage.{BlockId, RDDBlockId}
+import org.apache.spark.storage.RDDBlockId
 import org.apache.spark.warmset.SparkInternals
 
 /**
@@ -17,11 +17,14 @@ import org.apache.spark.warmset.SparkInternals
  * block, so that tasks that find the store full together evict no more than they need. It waits
  * for no block: those that anybody reads or writes, this task included, stay. So do all blocks of
  * the RDDs that are being written, as under Spark's own rule: a scan over one RDD that is larger
- * than the store would otherwise evict what it needs next. Where nothing may go, the writer gets
- * its NoSpaceException.
+ * than the store would otherwise evict what it needs next. So do blocks that could not be computed
+ * again. Where nothing may go, the writer gets its NoSpaceException.
  */
 private[spark] object Eviction extends Logging {
   private val turn = new ReentrantLock
+
+  /** Who knows what can be computed again: set while this process has a driver to ask. */
+  @volatile private[spark] var lineage: Option[Lineage] = None
 
   /**
    * Runs `write` until it finds space or there is nothing to evict.
@@ -52,17 +55,20 @@ private[spark] object Eviction extends Logging {
     catch { case full: NoSpaceException => Left(full) }
 
   private def evictColdest(store: Store, writing: Set[Int]): Boolean = {
-    val evicted = store.coldestRegions().iterator.flatMap(RegionBlocks.of(_))
-      .filter(mayGo(_, writing)).find(SparkInternals.removeIfIdle)
+    val coldest = store.coldestRegions().toSeq.flatMap(RegionBlocks.of(_)).collect {
+      case block @ RDDBlockId(rdd, _) if !writing(rdd) => block
+    }
+    // Once for all of them, and only if it comes to one that needs it.
+    lazy val recomputable = lineage.fold(Set.empty[Int])(
+      _.recomputable(coldest.filter(SparkInternals.needsLineage).map(_.rddId).toSet))
+    val evicted = coldest.find { block =>
+      val known = SparkInternals.needsLineage(block) && recomputable(block.rddId)
+      SparkInternals.removeIfIdle(block, known)
+    }
     evicted.foreach { block =>
       store.countEviction()
       logInfo(s"Block $block was evicted: memory and disk are full, and it was used longest ago")
     }
     evicted.isDefined
-  }
-
-  private def mayGo(block: BlockId, writing: Set[Int]): Boolean = block match {
-    case RDDBlockId(rdd, _) => !writing(rdd)
-    case _ => false
   }
 }

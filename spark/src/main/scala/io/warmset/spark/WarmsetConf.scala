@@ -95,9 +95,10 @@ object WarmsetConf {
 
   val FlashMax: ConfKey[Option[Long]] = optionalBytes("flashMax", "no limit", 0L,
     "Most bytes that cached data may take on disk, per executor. When they are taken, or the disk " +
-      "is full, the cached partitions used longest ago are evicted, and Spark computes them again " +
-      "when they are read; a DataFrame that does not fit by itself keeps the rest on the Java heap, " +
-      "under Spark's own rules.")
+      "is full, the cached partitions used longest ago are evicted, of DataFrames and of RDDs, " +
+      "and Spark computes them again when they are read. Checkpointed RDDs at a level with disk " +
+      "stay, and so do those computed from a local checkpoint. A DataFrame or RDD that does not " +
+      "fit by itself keeps the rest on the Java heap, under Spark's own rules.")
 
   val HugePages: ConfKey[String] = choice("hugePages", "auto", Seq("auto", "on", "off", "hugetlb"),
     "Page size of the memory pool: `auto` uses transparent huge pages where the kernel offers " +
@@ -116,8 +117,10 @@ object WarmsetConf {
       "memory outside the heap is given out in huge pages of 2 MiB.")
 
   val PrefetchMax: ConfKey[Long] = bytes("prefetch.max", "32m", 0L, 4096 * MiB,
-    "Most bytes that a scanning task brings in ahead of where it reads. It starts with one batch " +
-      "and doubles; all tasks together never ask for more than half of the memory.")
+    "Most bytes that the scan of a cached partition brings in ahead of where it reads, to " +
+      "within a batch; half of the memory divided by the tasks that run at a time, if that is " +
+      "less. It starts with one batch and doubles. A task that scans several partitions at a " +
+      "time, as in a zip or a join, has that much ahead in each.")
 
   val RddEnabled: ConfKey[Boolean] = boolean("rdd.enabled", default = false,
     "Whether `rdd.persist()` keeps its data in regions as well, and with it what MLlib's trainers " +

@@ -170,15 +170,16 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
     if (!present.contains(value)) spark.set(key, (present :+ value).mkString(","))
   }
 
-  override def receive(message: AnyRef): AnyRef = {
-    message match {
-      case report: StatsReport if history != null =>
-        history.add(report)
-        recorder.add(report)
-      case refused: StoreRefused => stop(refused)
-      case _ =>
-    }
-    null
+  override def receive(message: AnyRef): AnyRef = message match {
+    case RecomputableAmong(rdds) => SparkInternals.recomputable(application, rdds).toArray
+    case report: StatsReport if history != null =>
+      history.add(report)
+      recorder.add(report)
+      null
+    case refused: StoreRefused =>
+      stop(refused)
+      null
+    case _ => null
   }
 
   /** Spark would start such an executor again for ever. Not in the caller's thread: it serves messages. */
@@ -216,6 +217,7 @@ private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
     SparkInternals.installMemoryStore(new BlockOwnership(conf.rddEnabled))
+    Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()
     logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +
@@ -238,6 +240,7 @@ private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
 
   override def shutdown(): Unit = {
     if (reporter != null) reporter.stop()
+    Eviction.lineage = None
     StoreHolder.close()
   }
 }

@@ -1,32 +1,17 @@
 package io.warmset.spark
 
 import java.util.concurrent.TimeUnit
-import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong, AtomicReference}
+import java.util.concurrent.atomic.AtomicReference
 
-import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.storage.RDDBlockId
-import org.scalatest.concurrent.{Signaler, ThreadSignaler, TimeLimits}
 import org.scalatest.funsuite.AnyFunSuite
-import org.scalatest.time.{Seconds, Span}
 
 /** Memory and disk are full: what was used longest ago goes, and comes back when it is read. */
-class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
-  private val MiB = 1L << 20
-  private val Partitions = 8
+class EvictionSuite extends AnyFunSuite with EvictionSession {
   private val PartitionRows = 260000L
-  private val FlashMax = 24 * MiB
-
-  /** A task that waited for a lock would do so for ever. */
-  private val Patience = Span(120, Seconds)
-  private implicit val signaler: Signaler = ThreadSignaler
-
-  override protected def settings: Map[String, String] = Map(
-    "spark.warmset.memory" -> "32m", "spark.warmset.flashMax" -> "24m",
-    "spark.warmset.rowGroup" -> "16m", "spark.warmset.rdd.enabled" -> "true",
-    "spark.task.maxFailures" -> "1")
 
   /** Some 5 MB a partition, that no encoding makes smaller: the store holds about ten of them. */
   private def rows(seed: Int, partitions: Int = Partitions): DataFrame =
@@ -36,17 +21,6 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
   private def answer(df: DataFrame): Row =
     df.selectExpr("bit_xor(h)", "bit_xor(g)", "sum(id)", "count(1)").head()
 
-  private def stat(key: String): Long =
-    new ObjectMapper().readTree(Warmset.statsJson()).path(key).asLong
-
-  private def evictions: Long = stat("evictions_total")
-
-  /** Partitions by RDD, of the blocks that Spark holds here. */
-  private def cached: Map[Int, Set[Int]] = BlockAccess.rddBlocks(SparkEnv.get).collect {
-    case RDDBlockId(rdd, partition) => rdd -> partition
-  }.groupMap(_._1)(_._2).map { case (rdd, of) => rdd -> of.toSet }
-    .withDefaultValue(Set.empty)
-
   /** Caches it whole, and gives the id of its RDD. */
   private def cache(df: DataFrame): Int = {
     val before = cached.keySet
@@ -54,28 +28,6 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
     val fresh = cached.keySet -- before
     assert(fresh.size == 1)
     fresh.head
-  }
-
-  private def inRegions(rdd: Int): Int = {
-    val prefix = s"rdd_${rdd}_"
-    new ObjectMapper().readTree(RegionBlocks.annotate(() => Warmset.regionsJson())).findValuesAsText("block")
-      .stream.filter(_.startsWith(prefix)).count().toInt
-  }
-
-  /** Runs `body`, and looks all the while at the disk space that is taken. */
-  private def watchingFlash[T](body: => T): T = {
-    val done = new AtomicBoolean
-    val most = new AtomicLong
-    val watcher = new Thread(() => while (!done.get) {
-      most.accumulateAndGet(stat("flash_bytes"), math.max(_, _))
-      Thread.sleep(1)
-    })
-    watcher.start()
-    try failAfter(Patience)(body) finally {
-      done.set(true)
-      watcher.join()
-      assert(most.get <= FlashMax, "more disk space was taken than spark.warmset.flashMax")
-    }
   }
 
   private def inThread[T](body: => T): () => T = {
@@ -228,21 +180,5 @@ class EvictionSuite extends AnyFunSuite with WarmsetSession with TimeLimits {
       assert(cached(rddA).size == Partitions, "nothing has to be computed again")
       assert(answer(a) == answerA)
     }
-  }
-
-  test("blocks of a local checkpoint, which nothing can compute again, stay") {
-    val rdd = spark.sparkContext.parallelize(0 until 4, 4)
-      .flatMap(p => Iterator.tabulate(64)(i => Array.fill(4096)((p * 64 + i).toDouble)))
-    rdd.localCheckpoint()
-    val expected = rdd.map(_.sum).sum()
-    val checkpointed = rdd.id
-    val before = cached(checkpointed)
-    assert(before.size == 4 && inRegions(checkpointed) == 4)
-    val other = rows(1, Partitions * 2)
-    cache(other)
-    assert(cached(checkpointed) == before)
-    assert(rdd.map(_.sum).sum() == expected)
-    other.unpersist(blocking = true)
-    rdd.unpersist(blocking = true)
   }
 }

@@ -1,9 +1,10 @@
 package io.warmset.spark
 
-import org.apache.spark.SparkContext
+import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.storage.StorageLevel
+import org.apache.spark.storage.{RDDBlockId, StorageLevel}
 import org.apache.spark.util.LongAccumulator
 import org.apache.spark.warmset.ClusterAccess
 
@@ -75,5 +76,32 @@ class RddClusterSuite extends ClusterSession {
       assert(answer(rdd) == expected)
       assert(computed.value == Rows, "nothing was computed again")
     }
+  }
+
+  test("executors whose stores are full ask the driver what may go: local checkpoints stay") {
+    withRdds("spark.warmset.memory" -> "24m", "spark.warmset.flashMax" -> "8m") { (spark, _) =>
+      val (first, partition) = (Seq(0, 10000, 20000, 30000), 510)
+      def expected(of: Int) = Seq.tabulate(8)(p => of + p * partition -> partition)
+      // Some 32 MB each, of which the executors hold 64.
+      val rdds = first.map { of =>
+        spark.sparkContext.parallelize(of until of + 8 * partition, 8).map(FailedPut.element)
+      }
+      val kept = rdds.head
+      kept.localCheckpoint()
+      rdds.tail.foreach(_.persist(StorageLevel.MEMORY_AND_DISK))
+      for (_ <- 1 to 2; (rdd, of) <- rdds.zip(first)) {
+        assert(FailedPut.inOrder(rdd) == expected(of))
+      }
+      eventually(assert(evictions(spark) > 0))
+      val blocks = (0 until 8).map(RDDBlockId(kept.id, _))
+      assert(BlockAccess.locations(SparkEnv.get, blocks).forall(_.nonEmpty))
+    }
+  }
+
+  /** Over all executors, as the driver last heard. */
+  private def evictions(spark: SparkSession): Long = {
+    val reports = ClusterAccess.executors(spark.sparkContext)
+      .flatMap(StatsHistory.of(spark.sparkContext).get.last)
+    reports.map(_.json).map(new ObjectMapper().readTree(_).path("evictions_total").asLong).sum
   }
 }

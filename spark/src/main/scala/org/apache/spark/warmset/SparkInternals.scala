@@ -2,8 +2,11 @@ package org.apache.spark.warmset
 
 import java.io.File
 
+import scala.collection.mutable
+
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.internal.config
+import org.apache.spark.rdd.{LocalRDDCheckpointData, RDD, RDDCheckpointData}
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.{IdleBlocks, OwnedValues, WarmMemoryStore}
 
@@ -32,8 +35,42 @@ object SparkInternals {
     Option(SparkEnv.get).foreach(_.blockManager.removeBlock(block))
 
   /** Removes the block as `removeBlock` does, but only if nobody reads or writes it now. */
-  def removeIfIdle(block: BlockId): Boolean =
-    Option(SparkEnv.get).exists(IdleBlocks.remove(_, block))
+  def removeIfIdle(block: BlockId, recomputable: Boolean): Boolean =
+    Option(SparkEnv.get).exists(IdleBlocks.remove(_, block, recomputable))
+
+  /** Whether `removeIfIdle` leaves the block alone unless it is told that it is recomputable. */
+  def needsLineage(block: BlockId): Boolean =
+    Option(SparkEnv.get).exists(IdleBlocks.needsLineage(_, block))
+
+  /**
+   * On the driver: those of these RDDs of which Spark can compute any partition again, whatever is
+   * unpersisted later. They are persisted, have no mark of a checkpoint, and are not computed from
+   * a local checkpoint either.
+   */
+  def recomputable(sc: SparkContext, rdds: Seq[Int]): Seq[Int] = {
+    val persisted = sc.getPersistentRDDs
+    rdds.filter(persisted.get(_).exists { rdd =>
+      checkpoint(rdd).isEmpty && !computedFromBlocks(rdd)
+    })
+  }
+
+  private def computedFromBlocks(rdd: RDD[_]): Boolean = {
+    val seen = mutable.HashSet.empty[Int]
+    val open = mutable.Stack[RDD[_]](rdd)
+    var found = false
+    while (!found && open.nonEmpty) {
+      val next = open.pop()
+      if (seen.add(next.id)) {
+        found = checkpoint(next).exists(_.isInstanceOf[LocalRDDCheckpointData[_]])
+        open.pushAll(next.dependencies.map(_.rdd))
+      }
+    }
+    found
+  }
+
+  /** The lock makes the marks of other threads seen. Spark takes it inside others: only for this. */
+  private def checkpoint(rdd: RDD[_]): Option[RDDCheckpointData[_]] =
+    RDDCheckpointData.synchronized(rdd.checkpointData)
 
   /** Throws if this thread's task has been killed. */
   def killTaskIfInterrupted(): Unit =

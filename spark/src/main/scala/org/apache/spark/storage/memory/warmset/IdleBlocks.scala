@@ -24,16 +24,23 @@ private[spark] object IdleBlocks {
   /** Throws ReflectiveOperationException where Spark is not as expected. */
   def check(): Unit = removeLocked
 
+  /** Whether the block is one that may go for good only if its RDD can be computed again. */
+  def needsLineage(env: SparkEnv, block: BlockId): Boolean =
+    env.blockManager.blockInfoManager.get(block).exists(needsLineage)
+
   /**
    * False if the block is not in memory, has to stay, or somebody reads or writes it. A copy on
    * disk stays.
+   *
+   * @param recomputable whether its RDD is known to be one that can be computed again
    */
-  def remove(env: SparkEnv, block: BlockId): Boolean = {
+  def remove(env: SparkEnv, block: BlockId, recomputable: Boolean): Boolean = {
     val manager = env.blockManager
     val locks = manager.blockInfoManager
     locks.lockForWriting(block, blocking = false) match {
       case None => false
-      case Some(info) if !manager.diskStore.contains(block) && mustStay(info) =>
+      case Some(info)
+          if !recomputable && needsLineage(info) && !manager.diskStore.contains(block) =>
         locks.unlock(block)
         false
       case Some(info) if manager.memoryStore.contains(block) && !manager.diskStore.contains(block) =>
@@ -47,9 +54,9 @@ private[spark] object IdleBlocks {
 
   /**
    * At a level with disk Spark never drops an RDD's block for good, and one of a local checkpoint
-   * could not be computed again: nothing here tells it from others.
+   * could not be computed again. Its level always has disk; only the driver can tell it from others.
    */
-  private def mustStay(info: BlockInfo): Boolean =
+  private def needsLineage(info: BlockInfo): Boolean =
     info.level.useDisk && !classOf[CachedBatch].isAssignableFrom(info.classTag.runtimeClass)
 
   /** The block is on disk, or nowhere: nothing is written. */
