@@ -48,18 +48,31 @@ class Trainer(Worker):
         """Caches an RDD of small objects and scans it again and again; answers with the scans' sums."""
         return self.watched(lambda: self.scan_objects(readings, width, partitions, scans))
 
-    def on_phases(self, table: str, cycles: int, rows: int, scans: int) -> dict:
-        """In turn a shuffle whose groups live on the heap, and scans of a cached table."""
-        return self.watched(lambda: [row for _ in range(cycles) for row in self.phases(table, rows, scans)])
-
-    def phases(self, table: str, rows: int, scans: int) -> list:
-        shuffle = (
-            f"select count(*), sum(size(ids)) from (select id % {max(1, rows // 100)} as k, collect_list(id) as ids "
-            f"from range({rows}) group by k)"
-        )
+    def on_phases(self, table: str, cycles: int, rows: int, shuffles: int, scans: int) -> dict:
+        """In turn shuffles whose groups live on the heap, and scans of a cached table; says how long each took."""
         columns = ", ".join(f"max({name})" for name in self.spark.table(table).columns)
-        queries = [shuffle, *[f"select {columns}, count(*) as run_{number} from {table}" for number in range(scans)]]
-        return [list(row) for query in queries for row in self.spark.sql(query).collect()]
+        groups = f"select id % {max(1, rows // 100)} as k, collect_list(id) as ids from range({rows}) group by k"
+        phases = {
+            "shuffles": [f"select count(*), sum(size(ids)) as run_{at} from ({groups})" for at in range(shuffles)],
+            "scans": [f"select {columns}, count(*) as run_{at} from {table}" for at in range(scans)],
+        }
+        took: list[dict] = []
+
+        def work() -> list:
+            turns = [phase for _ in range(cycles) for phase in phases.items()]
+            return [row for name, queries in turns for row in self.timed(name, queries, took)]
+
+        return {**self.watched(work), "phases": took}
+
+    def timed(self, name: str, queries: list[str], took: list[dict]) -> list:
+        """Runs the queries one by one, and notes each one's time as one phase."""
+        rows, seconds = [], []
+        for query in queries:
+            started = time.perf_counter()
+            rows += map(list, self.spark.sql(query).collect())
+            seconds.append(time.perf_counter() - started)
+        took.append({"name": name, "seconds": seconds})
+        return rows
 
     def on_columns(self, name: str, at_random: bool) -> dict:
         """Reads the first column of a cached table where it lies; answers with the sum of its bits."""

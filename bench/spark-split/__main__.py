@@ -1,7 +1,7 @@
 """`make bench B=spark-split`: one budget for heap and pool, split by hand in five ways or by the controller.
 
-Each workload of spark-ml, and a job whose phases change (a shuffle that fills the heap, then scans of cached data), is
-run with every split. It ends with `result: {json}`; a figure that was not measured is null.
+Each workload of spark-ml, and a job whose phases change (shuffles that fill the heap, then scans of cached data), is
+run with every split in interleaved rounds. It ends with `result: {json}`; a figure that was not measured is null.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
-from statistics import mean
+from dataclasses import asdict, dataclass
 
 import splits
 from harness import contest, learnable, passes
 from harness.contest import CACHE_TIMEOUT_S, Player
 from harness.course import Course
-from harness.statistics import rounded
+from harness.statistics import median_of, rounded
 from harness.training import Place
 from harness.workloads import NAMES, ROW_BYTES, TRAINERS, Size, Workload, workload
 
@@ -27,16 +26,30 @@ MIB = 1 << 20
 # What a JVM needs beside heap and pool; the controller keeps 512 MiB of it free.
 OVERHEAD_BYTES = 576 * MIB
 CHANGING = "changing"
-CYCLES, CYCLES_QUICK, SCANS = 2, 1, 8
+ROUNDS, ROUNDS_QUICK = 2, 1
+
+
+@dataclass(frozen=True)
+class Phases:
+    """How the changing job goes: in each cycle so many shuffles, then so many scans."""
+
+    cycles: int
+    shuffles: int
+    scans: int
+
+
+# Two minutes, so that what a phase's first seconds cost is a small part of it.
+PHASES, PHASES_QUICK = Phases(1, 12, 120), Phases(1, 1, 8)
 README = """# spark-split
 
 `make bench B=spark-split{quick}`, on the machine described in `raw.json`, which has all figures. Every engine is Spark
-4.2 with Warmset in a memory group of {budget} MiB of heap and pool together, plus {overhead} MiB for what a JVM needs
-besides. Some have a fixed heap ({shares} of the budget); one has `spark.warmset.totalMemory`. Each runs each workload
-asked for ({rows} rows, {iterations} iterations) once, alone, after a warm-up on a part of the data (not in the quick
-form); a workload's time is the mean of its passes but the first two. `{changing}` runs {cycles} times a shuffle that
-fills the heap and {scans} scans of a cached table; its time is the whole. A ratio is the best fixed split's time over
-the controller's.
+4.3 with Warmset in a memory group of {budget} MiB of heap and pool together, plus {overhead} MiB for what a JVM needs
+besides. Some have a fixed heap ({shares} of the budget); one has `spark.warmset.totalMemory`. All have G1 with regions
+of 4 MiB. Each runs each workload asked for ({rows} rows, {iterations} iterations) once a round, alone, in a new
+process, after a warm-up on a part of the data (not in the quick form). A round is every split once; there are {rounds}.
+A workload's time is the median of its passes but the first two. `{changing}` runs {cycles} times {shuffles} shuffles
+that fill the heap and {scans} scans of a cached table; its time is the whole. A ratio is the best fixed split's median
+over the rounds, over the controller's.
 """
 
 
@@ -58,17 +71,20 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, help="rows of 50 doubles")
     parser.add_argument("--budget", type=int, metavar="MIB", help="heap and pool together")
     parser.add_argument("--iterations", type=int, help="iterations of a fit")
+    parser.add_argument("--rounds", type=int, help="how often every split runs each job")
     options = parser.parse_args()
     quick = options.quick
     options.jobs = (options.jobs or ",".join((*(TRAINERS if not quick else ("lgr",)), CHANGING))).split(",")
     for name in options.jobs:
         if name not in names:
             parser.error(f"--jobs: {name} is none of {', '.join(names)}")
-    options.rows = options.rows or (500_000 if quick else 4_000_000)
+    options.rows = options.rows or (500_000 if quick else 3_000_000)
     options.files = 8 if quick else 40
     options.budget = options.budget or (768 if quick else 1600)
-    options.iterations = options.iterations or (5 if quick else 12)
-    options.cycles = CYCLES_QUICK if quick else CYCLES
+    options.iterations = options.iterations or (12 if quick else 40)
+    options.rounds = options.rounds or (ROUNDS_QUICK if quick else ROUNDS)
+    phases = PHASES_QUICK if quick else PHASES
+    options.cycles, options.shuffles, options.scans = phases.cycles, phases.shuffles, phases.scans
     options.shares = splits.SHARES_QUICK if quick else splits.SHARES
     options.cpus = min(2, len(os.sched_getaffinity(0)))
     return options
@@ -78,23 +94,35 @@ def main() -> int:
     """Runs all jobs with all splits; exit code 1 if the controller failed somewhere or results differ."""
     options = parse()
     course = Course("spark-split", readme(options), "jobs", figures, table, sound)
-    return course.run(options, 1 + len(options.jobs) * len(splits.of_shares(options.shares)), measure)
+    plays = options.rounds * len(options.jobs) * len(splits.of_shares(options.shares))
+    return course.run(options, 1 + plays, measure)
 
 
 def measure(options: argparse.Namespace, place: Place) -> Iterator[tuple[str, dict]]:
-    """Job by job."""
+    """Job by job, and in each round the splits in another order: a machine that slows down slows all of them."""
     contestants = splits.of_shares(options.shares)
     place.progress.step(f"generating {options.rows} rows of numbers (kept in data/)")
     size = Size(learnable.table(options.rows, options.files), options.rows, options.files, options.iterations)
     for job in jobs(options, size):
-        yield job.name, {split.name: play(split, job, size, options.budget * MIB, place) for split in contestants}
+        plays: dict[str, list[dict]] = {split.name: [] for split in contestants}
+        for number in range(options.rounds):
+            at = number * len(contestants) // options.rounds
+            for split in [*contestants[at:], *contestants[:at]]:
+                plays[split.name].append(play(split, job, size, options.budget * MIB, place))
+        yield job.name, {name: together(rounds) for name, rounds in plays.items()}
+
+
+def together(rounds: list[dict]) -> dict:
+    """A split's rounds as one: the median of its times, and none if it failed in one of them."""
+    seconds = [each["seconds"] for each in rounds]
+    return {"seconds": None if None in seconds else median_of(seconds), "rounds": rounds}
 
 
 def jobs(options: argparse.Namespace, size: Size) -> Iterator[Job]:
     """The jobs that were asked for."""
     for name in options.jobs:
         if name == CHANGING:
-            yield changing(size, options.cycles)
+            yield changing(size, Phases(options.cycles, options.shuffles, options.scans))
         else:
             small = None if options.quick else workload(name, size.small())
             yield training(workload(name, size), small)
@@ -108,10 +136,10 @@ def training(job: Workload, small: Workload | None) -> Job:
             player.ask(f"{job.name} on a part", small.timeout_s, **small.request(0))
         return player.ask(job.name, job.timeout_s, **job.request(0))
 
-    return Job(job.name, play, lambda answer: mean(map(passes.seconds, passes.steady(answer, job))))
+    return Job(job.name, play, lambda answer: passes.median_s([answer], job))
 
 
-def changing(size: Size, cycles: int) -> Job:
+def changing(size: Size, phases: Phases) -> Job:
     """Phases over a cached table as large as the rows."""
     rows = size.rows * ROW_BYTES // 64
 
@@ -119,7 +147,7 @@ def changing(size: Size, cycles: int) -> Job:
         columns = ", ".join(f"rand({number}) as d{number}" for number in range(8))
         query = f"select {columns} from range(0, {rows}, 1, {size.partitions})"
         player.ask("cache", CACHE_TIMEOUT_S, op="cache", name="numbers", query=query, level="MEMORY_AND_DISK_DESER")
-        message = {"op": "phases", "table": "numbers", "cycles": cycles, "rows": size.rows * 4, "scans": SCANS}
+        message = {"op": "phases", "table": "numbers", "rows": size.rows * 4, **asdict(phases)}
         return player.ask(CHANGING, CACHE_TIMEOUT_S, **message)
 
     return Job(CHANGING, play, lambda answer: answer["seconds"])
@@ -143,7 +171,7 @@ def play(split: splits.Split, job: Job, size: Size, budget_bytes: int, place: Pl
 
 def sound(runs: dict[str, dict]) -> bool:
     """Whether the controller finished, and all that finished came to the same."""
-    rows = [run["rows"] for run in runs.values() if run["rows"] is not None]
+    rows = [each["rows"] for run in runs.values() for each in run["rounds"] if each["rows"] is not None]
     return runs[splits.CONTROLLER]["seconds"] is not None and all(each == rows[0] for each in rows)
 
 
@@ -178,7 +206,8 @@ def readme(options: argparse.Namespace) -> str:
     return README.format(
         quick=" QUICK=1" if options.quick else "", budget=options.budget, overhead=OVERHEAD_BYTES >> 20,
         shares=", ".join(f"{share:.0%}" for share in options.shares), rows=options.rows,
-        iterations=options.iterations, changing=CHANGING, cycles=options.cycles, scans=SCANS,
+        iterations=options.iterations, rounds=options.rounds, changing=CHANGING, cycles=options.cycles,
+        shuffles=options.shuffles, scans=options.scans,
     )  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from harness import engines
 from harness.engines import Spec
-from harness.settings import HEAP_BYTES_MIN, JOBS_JAR, MIB
+from harness.settings import COLLECTORS, HEAP_BYTES_MIN, JOBS_JAR, MIB
 
-# Of the budget, what is heap; the smallest is no less than what Spark starts with.
-SHARES = (0.3, 0.4, 0.5, 0.6, 0.7)
+# Of the budget, what is heap; the smallest is little more than what Spark starts with.
+SHARES = (0.35, 0.45, 0.55, 0.65, 0.75)
 # Where the budget is little more than the smallest heap.
 SHARES_QUICK = (0.7,)
 # With the controller the heap may become this large.
@@ -35,17 +35,21 @@ class Split:
         made = engines.warmset(budget_bytes, cpus, scratch, heap_bytes)
         conf = {
             **made.conf,
-            "spark.driver.extraJavaOptions": made.conf["spark.driver.extraJavaOptions"] + " -XX:+UseG1GC",
+            "spark.driver.extraJavaOptions": f"{made.conf['spark.driver.extraJavaOptions']} {COLLECTORS['G1']}",
             "spark.warmset.rdd.enabled": "true",
             "spark.jars": f"{engines.JAR},{JOBS_JAR}",
             "spark.driver.extraClassPath": f"{engines.JAR}:{JOBS_JAR}",
             "spark.sql.files.maxPartitionBytes": str(file_bytes + MIB),
+            # The groups of a shuffle stay objects on the heap, as those of an RDD are.
+            "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(1 << 30),
         }
         if self.share is None:
             del conf["spark.warmset.memory"]
             conf["spark.warmset.totalMemory"] = engines.mib(budget_bytes)
         title = "the controller" if self.share is None else f"heap {self.share:.0%}"
-        return replace(made, name=self.name, title=title, conf=conf, worker="harness.trainer")
+        # As spark-ml does, for the trainers' sake.
+        python = engines.PYTHON_43
+        return replace(made, name=self.name, title=title, conf=conf, worker="harness.trainer", python=python)
 
 
 def of_shares(shares: tuple[float, ...]) -> list[Split]:
