@@ -1,4 +1,4 @@
-"""`spark.warmset.totalMemory`: memory moves to where it saves time, and the sum never passes the total."""
+"""`spark.warmset.totalMemory`: memory moves to where it saves time; the sum passes the total for moments only."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from e2e.cluster import await_true, standalone
 from e2e.launch import Launch
 
 MIB = 1 << 20
+# A heap that grows is seen within a tenth of a second; what the pool then gives up and is dirty, it writes first.
+OVER_S = 1.0
 VERSION = paths.SPARK_VERSIONS[0]
 
 pytestmark = pytest.mark.usefixtures("only_with_plugin")
@@ -29,9 +31,16 @@ def settings(total_mib: int, heap: str, **more: str) -> dict[str, str]:
     } | more
 
 
-def most(samples: list[dict[str, Any]]) -> int:
-    """The largest sum of heap and pool at any sample."""
-    return max(s["heap_committed_bytes"] + s["pool_bytes"] for s in samples)
+def over_s_max(samples: list[dict[str, Any]]) -> float:
+    """The longest time for which every sample had heap and pool above their total; they come 20 times a second."""
+    longest, began = 0.0, None
+    for sample in samples:
+        if sample["heap_committed_bytes"] + sample["pool_bytes"] <= sample["total_budget_bytes"]:
+            began = None
+        else:
+            began = sample["seconds"] if began is None else began
+            longest = max(longest, sample["seconds"] - began)
+    return longest
 
 
 def test_scans_draw_memory_to_the_pool(launch: Launch) -> None:
@@ -42,7 +51,8 @@ def test_scans_draw_memory_to_the_pool(launch: Launch) -> None:
     assert samples[0]["budget_bytes"] <= 64 * MIB, "the pool starts as it was told"
     assert samples[-1]["budget_bytes"] >= 512 * MIB, samples[-1]
     assert samples[-1]["split_moves_total"] > 0
-    assert most(samples) <= total * MIB, f"{most(samples) / MIB} MiB of {total}"
+    assert samples[-1]["total_budget_bytes"] == total * MIB
+    assert over_s_max(samples) < OVER_S
 
 
 def test_a_heap_that_grows_takes_from_the_pool(launch: Launch) -> None:
@@ -51,6 +61,7 @@ def test_a_heap_that_grows_takes_from_the_pool(launch: Launch) -> None:
     with launch(VERSION, conf) as child:
         seen = child.call("split.grows", mebibytes=600, live_mebibytes=640, seconds_max=180)
     assert seen["right"]
+    assert over_s_max(seen["samples"]) < OVER_S
     after = seen["after"]
     assert after["heap_committed_bytes"] >= 640 * MIB
     assert after["budget_bytes"] < 400 * MIB

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Instant;
 
 use jni::sys::jlong;
 use papaya::HashMap;
@@ -18,7 +19,7 @@ pub(crate) const LIMITS: usize = 4;
 /// Numbers that go into a tick.
 pub(crate) const TICK: usize = 7;
 /// Numbers that come out of it.
-pub(crate) const DECISION: usize = 10;
+pub(crate) const DECISION: usize = 11;
 
 static SPLITS: LazyLock<HashMap<jlong, Mutex<Running>>> = LazyLock::new(HashMap::new);
 static NEXT: AtomicI64 = AtomicI64::new(1);
@@ -26,6 +27,9 @@ static NEXT: AtomicI64 = AtomicI64::new(1);
 /// A split, and the pool's counters at its last tick with rates.
 struct Running {
     split: Split,
+    looked: Instant,
+    /// What the pool was told.
+    budget_bytes: Option<u64>,
     before: Option<PoolUse>,
 }
 
@@ -33,7 +37,8 @@ pub(crate) fn open(limits: [jlong; LIMITS]) -> Result<jlong, Failure> {
     let [heap_min_bytes, heap_max_bytes, pool_min_bytes, pool_start_bytes] = bytes(limits)?;
     let split = Split::new(SplitLimits { heap_min_bytes, heap_max_bytes, pool_min_bytes, pool_start_bytes });
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
-    SPLITS.pin().insert(handle, Mutex::new(Running { split, before: None }));
+    let running = Running { split, looked: Instant::now(), budget_bytes: None, before: None };
+    SPLITS.pin().insert(handle, Mutex::new(running));
     Ok(handle)
 }
 
@@ -49,11 +54,11 @@ pub(crate) fn tick(handle: jlong, store: &Store, heap: [jlong; TICK]) -> Result<
         splits.get(&handle).ok_or_else(|| Failure::Argument(format!("there is no open split {handle}")))?;
     // A tick that panicked has left numbers behind, any of which give a decision.
     let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
-    let pool = store.pool_use();
-    let seen = running.see(heap, &pool);
+    let seen = running.see(heap, store);
     let decision = running.split.tick(&seen);
-    if decision.pool_budget_bytes != pool.budget_bytes {
+    if running.budget_bytes != Some(decision.pool_budget_bytes) {
         store.set_budget(decision.pool_budget_bytes)?;
+        running.budget_bytes = Some(decision.pool_budget_bytes);
     }
     let numbers = [
         decision.pool_budget_bytes,
@@ -66,30 +71,50 @@ pub(crate) fn tick(handle: jlong, store: &Store, heap: [jlong; TICK]) -> Result<
         seen.absent_bytes,
         seen.wait_ns,
         (seen.passes * 1e6) as u64,
+        decision.heap_grow_to_bytes.unwrap_or(0),
     ];
     Ok(numbers.map(|number| jlong::try_from(number).unwrap_or(jlong::MAX)))
 }
 
 impl Running {
-    fn see(&mut self, heap: [u64; TICK], pool: &PoolUse) -> SplitTick {
+    fn see(&mut self, heap: [u64; TICK], store: &Store) -> SplitTick {
         let [elapsed_ns, total, committed, live, collect_ns, asked_ns, threads] = heap;
-        let before = self.before.unwrap_or(*pool);
-        let accesses = pool.access_ticks_total.saturating_sub(before.access_ticks_total);
-        if elapsed_ns > 0 || self.before.is_none() {
-            self.before = Some(*pool);
-        }
-        SplitTick {
+        let look_ns = u64::try_from(self.looked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.looked = Instant::now();
+        let seen = SplitTick {
+            look_ns,
             elapsed_ns,
             total_bytes: total,
             heap_committed_bytes: committed,
             heap_live_bytes: live,
             collect_ns,
             asked_ns,
-            wait_ns: pool.wait_ns_total.saturating_sub(before.wait_ns_total),
             threads,
+            ..SplitTick::default()
+        };
+        match self.before {
+            // What is cached is counted segment by segment: not at every look.
+            Some(before) if elapsed_ns == 0 => SplitTick {
+                pool_bytes: store.pool_bytes(),
+                cached_bytes: before.live_bytes,
+                absent_bytes: before.absent_bytes,
+                ..seen
+            },
+            _ => self.rate(seen, store.pool_use()),
+        }
+    }
+
+    /// What the pool did since the last tick with rates.
+    fn rate(&mut self, seen: SplitTick, pool: PoolUse) -> SplitTick {
+        let before = self.before.replace(pool).unwrap_or(pool);
+        let accesses = pool.access_ticks_total.saturating_sub(before.access_ticks_total);
+        SplitTick {
+            wait_ns: pool.wait_ns_total.saturating_sub(before.wait_ns_total),
             pool_bytes: pool.pool_bytes,
+            cached_bytes: pool.live_bytes,
             absent_bytes: pool.absent_bytes,
             passes: accesses as f64 / TICKS_PER_HALF_LIFE as f64,
+            ..seen
         }
     }
 }

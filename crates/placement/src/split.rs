@@ -6,11 +6,12 @@
 //! what one byte is worth on either side (`worth.rs`).
 //!
 //! Invariants, for any input:
-//! 1. The pool's budget and the larger of the heap's allowance and what the heap has committed, with a guard for
-//!    what it may commit before the next look, never pass the total; the pool's least size goes before.
-//! 2. The pool grows by memory only that the heap was *seen* not to have at two looks; it yields at one.
+//! 1. The pool's budget and what the heap has committed, with a guard for what it may commit before the next look,
+//!    never pass the total; the pool's least size goes before. What the heap is allowed and has not committed is
+//!    lent to the pool while bytes are absent: the heap takes it back by committing it.
+//! 2. The pool grows by memory only that the heap was *seen* not to have for a while; it yields at one look.
 //! 3. The heap's allowance is never below the live bytes after a collection and headroom, as far as there is
-//!    room.
+//!    room. It is *made* to grow only by what the pool was seen to have given back.
 //! 4. A turn (a move against the last one) needs stronger evidence than going on, and more after each turn.
 //!
 //! No clock and no I/O: what was read comes in with each tick, what to do goes out.
@@ -28,10 +29,21 @@ const FRAME_BYTES: u64 = 2 << 20;
 const HEADROOM_BYTES_MIN: u64 = 32 << 20;
 
 /// Part of the total that is kept from the pool beyond what the heap has committed, unless it grew faster.
-const GUARD_PART: u64 = 16;
+const GUARD_PART: u64 = 64;
 
-/// The largest and the least step, as parts of the total. Less than the least is not worth a move.
-const STEP_MAX_PART: u64 = 8;
+/// A rise of the committed heap between two looks counts half after so long.
+const RISE_HALF_LIFE_NS: f64 = 5e9;
+
+/// So long after a collection that was asked for a heap may take back what it needs: no rise to be feared again.
+const REGROWTH_NS: u64 = 2_000_000_000;
+
+/// The pool takes what the heap did not have for so long.
+const ROOM_NS: u64 = 200_000_000;
+
+/// The largest steps, and the least, as parts of the total. What the pool gets takes a collection, which costs the same
+/// for any step, and a heap that needs it takes it back by itself. Less than the least is not worth a move.
+const STEP_TO_POOL_PART: u64 = 4;
+const STEP_TO_HEAP_PART: u64 = 8;
 const STEP_MIN_PART: u64 = 64;
 
 /// Part of the total: a heap that becomes smaller by more at once does give memory back.
@@ -42,6 +54,9 @@ const SETTLE_TICKS: u32 = 3;
 
 /// Of time: a cost below this moves nothing.
 const COST_MIN: f64 = 0.01;
+
+/// A cost from here on is worth a move at once, where the evidence is that of a new phase.
+const COST_STRONG: f64 = 0.1;
 
 /// One side's byte must be worth this many times the other's to go on in the direction of the last move.
 const BAND: f64 = 1.5;
@@ -69,6 +84,8 @@ pub struct SplitLimits {
 /// What was read at one tick.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SplitTick {
+    /// Since the tick or look before.
+    pub look_ns: u64,
     /// Since the last tick that had rates; 0 for a look between ticks, which has none.
     pub elapsed_ns: u64,
     /// What heap and pool may have together now.
@@ -87,7 +104,9 @@ pub struct SplitTick {
     pub threads: u64,
     /// What the pool has taken from the system.
     pub pool_bytes: u64,
-    /// Cached bytes that are in no frame.
+    /// Cached bytes.
+    pub cached_bytes: u64,
+    /// Of those, bytes that are in no frame.
     pub absent_bytes: u64,
     /// Bytes read from the store, as a part of all that are cached.
     pub passes: f64,
@@ -98,8 +117,10 @@ pub struct SplitTick {
 pub struct SplitDecision {
     /// The pool's budget.
     pub pool_budget_bytes: u64,
-    /// What the heap may have. More than before only once the pool was seen to have given it back.
+    /// What the heap may have. The pool may have some of it until the heap commits it.
     pub heap_allowed_bytes: u64,
+    /// Make the heap as large as this: so much the pool was seen to have given back.
+    pub heap_grow_to_bytes: Option<u64>,
     /// Ask the heap for a collection now that leaves it no larger than this.
     pub collect_to_bytes: Option<u64>,
     /// Moves of the split so far.
@@ -124,8 +145,9 @@ pub struct Split {
     /// The heap's allowance.
     goal: u64,
     budget: u64,
-    /// What the pool could have had at the last tick.
+    /// What the pool could have had at every look of the last `room_ns`.
     room: u64,
+    room_ns: u64,
     worth: Worth,
     asking: Asking,
     /// Live bytes: follows a rise at once and a fall slowly, since a job's next stage may need it again. What
@@ -133,8 +155,10 @@ pub struct Split {
     live: u64,
     /// What lives for certain: follows a fall at once and a rise slowly, since garbage that grew old is in a rise.
     live_least: Option<u64>,
-    /// The largest rise of the committed heap between two looks, slowly forgotten.
+    /// The largest rise of the committed heap between two looks, soon forgotten.
     rise: u64,
+    /// Since a collection was asked for.
+    asked_for_ns: u64,
     committed: Option<u64>,
     last: Option<Direction>,
     band: f64,
@@ -146,17 +170,20 @@ impl Split {
     /// A split that starts with the pool of `limits`.
     #[must_use]
     pub fn new(limits: SplitLimits) -> Self {
-        let pool_bytes = limits.pool_start_bytes.max(limits.pool_min_bytes);
+        let frames = limits.pool_start_bytes / FRAME_BYTES;
+        let pool_bytes = (frames * FRAME_BYTES).max(limits.pool_min_bytes);
         Self {
             limits,
             goal: u64::MAX,
             budget: pool_bytes,
             room: pool_bytes,
+            room_ns: 0,
             worth: Worth::default(),
             asking: Asking::default(),
             live: 0,
             live_least: None,
             rise: 0,
+            asked_for_ns: u64::MAX,
             committed: None,
             last: None,
             band: BAND_TURN,
@@ -178,11 +205,12 @@ impl Split {
             missing = self.shift(tick);
         }
         self.goal = self.goal.max(self.floor(tick)).min(self.ceiling(tick));
-        self.give_pool(tick, has_rates);
+        self.give_pool(tick);
         let collect_to_bytes = if has_rates { self.ask(tick, missing) } else { None };
         SplitDecision {
             pool_budget_bytes: self.budget,
-            heap_allowed_bytes: self.allowed(tick),
+            heap_allowed_bytes: self.goal,
+            heap_grow_to_bytes: self.grow_to(tick),
             collect_to_bytes,
             moves: self.moves,
             turns: self.turns,
@@ -191,13 +219,15 @@ impl Split {
     }
 
     fn follow_heap(&mut self, tick: &SplitTick, has_rates: bool) {
-        if has_rates {
-            self.rise -= self.rise / 64;
-        }
         let committed = tick.heap_committed_bytes;
         // The first look finds a heap that grew before there was a pool.
         let before = self.committed.unwrap_or(committed);
-        self.rise = self.rise.max(committed.saturating_sub(before));
+        self.rise = (self.rise as f64 * (-(tick.look_ns as f64) / RISE_HALF_LIFE_NS).exp2()) as u64;
+        self.asked_for_ns = self.asked_for_ns.saturating_add(tick.look_ns);
+        // While nothing is cached the pool has nothing to yield: a program that starts says nothing of later rises.
+        if tick.cached_bytes > 0 && self.asked_for_ns >= REGROWTH_NS {
+            self.rise = self.rise.max(committed.saturating_sub(before));
+        }
         if before.saturating_sub(committed) > tick.total_bytes / SHRUNK_PART {
             self.asking.has_shrunk();
         }
@@ -215,7 +245,7 @@ impl Split {
     /// Moves the heap's allowance by one step, if a byte is worth clearly more on one side. Gives the bytes by
     /// which the heap's live bytes were in the way.
     fn shift(&mut self, tick: &SplitTick) -> u64 {
-        if self.worth.ticks() < SETTLE_TICKS || self.asking.is_stiff() {
+        if self.asking.is_stiff() {
             return 0;
         }
         let least = self.live_least.unwrap_or(0);
@@ -228,6 +258,10 @@ impl Split {
             Direction::ToHeap => self.worth.collect,
         };
         let turns = self.last.is_some_and(|last| last != direction);
+        let is_strong = strength >= BAND_PHASE && cost >= COST_STRONG && !turns;
+        if self.worth.ticks() < SETTLE_TICKS && !is_strong {
+            return 0;
+        }
         if cost < COST_MIN || strength < if turns { self.band } else { BAND } {
             return 0;
         }
@@ -238,7 +272,11 @@ impl Split {
             Direction::ToPool => (free as f64 * (1.0 - 1.0 / root)).min(tick.absent_bytes as f64),
             Direction::ToHeap => free as f64 * (root - 1.0),
         };
-        let (least, most) = (tick.total_bytes / STEP_MIN_PART, tick.total_bytes / STEP_MAX_PART);
+        let least = tick.total_bytes / STEP_MIN_PART;
+        let most = match direction {
+            Direction::ToPool => tick.total_bytes / STEP_TO_POOL_PART,
+            Direction::ToHeap => tick.total_bytes / STEP_TO_HEAP_PART,
+        };
         let step = (best as u64).min(most);
         if step < least {
             return 0;
@@ -279,41 +317,60 @@ impl Split {
         self.worth.restart();
     }
 
-    /// Yields to the heap at once; takes only what was there to take at the last tick as well.
-    fn give_pool(&mut self, tick: &SplitTick, has_rates: bool) {
-        let heap = self.goal.max(tick.heap_committed_bytes.saturating_add(self.guard(tick)).min(
-            // Without room for the guard the heap's own limit counts, but never less than what it has.
-            self.limits.heap_max_bytes.max(tick.heap_committed_bytes),
-        ));
-        let frames = (tick.total_bytes.saturating_sub(heap) / FRAME_BYTES).saturating_sub(1);
-        let room = (frames * FRAME_BYTES).max(self.limits.pool_min_bytes);
-        self.budget = self.budget.max(room.min(self.room)).min(room);
-        if has_rates || room < self.room {
-            self.room = room;
+    /// Yields to the heap at once; takes only what was there to take for a while.
+    fn give_pool(&mut self, tick: &SplitTick) {
+        let committed = tick.heap_committed_bytes;
+        // Without room for the guard the heap's own limit counts, but never less than what it has.
+        let has = committed.saturating_add(self.guard(tick)).min(self.limits.heap_max_bytes.max(committed));
+        let claims = has.max(self.goal);
+        let most = self.beside(tick, if self.heap_grows() { claims } else { has });
+        let lent = if tick.absent_bytes >= FRAME_BYTES { has } else { claims };
+        let room = self.beside(tick, lent).min(most);
+        self.room = self.room.min(room);
+        self.room_ns = self.room_ns.saturating_add(tick.look_ns);
+        if self.room_ns >= ROOM_NS {
+            self.budget = self.budget.max(self.room);
+            (self.room, self.room_ns) = (room, 0);
         }
+        self.budget = self.budget.min(most);
+    }
+
+    /// The largest pool beside so large a heap.
+    fn beside(&self, tick: &SplitTick, heap_bytes: u64) -> u64 {
+        let frames = (tick.total_bytes.saturating_sub(heap_bytes) / FRAME_BYTES).saturating_sub(1);
+        (frames * FRAME_BYTES).max(self.limits.pool_min_bytes)
+    }
+
+    /// The heap was given memory a moment ago, which is not lent before it has had the time to take it.
+    fn heap_grows(&self) -> bool {
+        self.last == Some(Direction::ToHeap) && self.worth.ticks() < SETTLE_TICKS
+    }
+
+    /// Not what the pool has not given back yet.
+    fn grow_to(&self, tick: &SplitTick) -> Option<u64> {
+        let pool = tick.pool_bytes.max(self.budget).saturating_add(FRAME_BYTES);
+        let to = self.goal.min(tick.total_bytes.saturating_sub(pool));
+        (self.heap_grows() && to > tick.heap_committed_bytes).then_some(to)
     }
 
     fn ask(&mut self, tick: &SplitTick, missing: u64) -> Option<u64> {
         let committed = tick.heap_committed_bytes;
         let least = tick.total_bytes / STEP_MIN_PART;
         let wanted = committed.saturating_sub(self.goal).saturating_add(missing);
-        let worth = if wanted < least || self.asking.is_stiff() {
+        let gain = wanted.min(tick.absent_bytes);
+        let worth = if gain < least || self.asking.is_stiff() {
             0.0
         } else {
-            self.worth.pool_byte(tick) * wanted as f64
+            self.worth.pool_byte(tick) * gain as f64
         };
         let over = committed.saturating_add(self.limits.pool_min_bytes) > tick.total_bytes
             && committed > self.floor(tick).saturating_add(least);
         let spare = committed.saturating_sub(self.floor(tick));
-        self.asking
-            .decide(tick, worth, wanted, spare, over)
-            .then(|| committed.saturating_sub(wanted).max(self.limits.heap_min_bytes))
-    }
-
-    /// What the heap may have: not what the pool has not given back yet.
-    fn allowed(&self, tick: &SplitTick) -> u64 {
-        let pool = tick.pool_bytes.max(self.budget).saturating_add(FRAME_BYTES);
-        self.goal.min(tick.total_bytes.saturating_sub(pool)).max(self.floor(tick).min(self.goal))
+        let asks = self.asking.decide(tick, worth, wanted, self.live_least.unwrap_or(0), spare, over);
+        if asks {
+            self.asked_for_ns = 0;
+        }
+        asks.then(|| committed.saturating_sub(wanted).max(self.limits.heap_min_bytes))
     }
 
     fn floor(&self, tick: &SplitTick) -> u64 {

@@ -7,6 +7,7 @@ use warmset_placement::{Split, SplitDecision, SplitLimits, SplitTick};
 const MIB: u64 = 1 << 20;
 const FRAME: u64 = 2 * MIB;
 const SECOND: u64 = 1_000_000_000;
+const LOOK: u64 = SECOND / 10;
 const POOL_MIN: u64 = 16 * MIB;
 
 /// A job's phase: how fast it makes garbage, what lives, what is cached and how often it is scanned.
@@ -93,15 +94,18 @@ impl Machine {
         }
         self.rebound = match self.rebound {
             Some((0, committed)) => {
-                self.take(committed);
+                self.take(committed, phase);
                 None
             }
             Some((ticks, committed)) => Some((ticks - 1, committed)),
             None => None,
         };
-        let (collect, wait) = self.costs(phase);
-        if collect > 0.02 && self.committed < self.decision.heap_allowed_bytes {
-            self.committed = self.decision.heap_allowed_bytes.min(self.committed + self.total / 16);
+        let (collect, _) = self.costs(phase);
+        if let Some(to) = self.decision.heap_grow_to_bytes {
+            // What it is made to take, the pool has given back already.
+            self.committed = self.committed.max(to.min(self.committed + self.total / 16));
+        } else if collect > 0.02 && self.committed < self.decision.heap_allowed_bytes {
+            self.take(self.decision.heap_allowed_bytes.min(self.committed + self.total / 16), phase);
         }
         self.pool = self.budget.min(phase.cached).min(self.pool + self.total / 4);
         assert!(
@@ -111,19 +115,17 @@ impl Machine {
             self.pool,
             self.total
         );
+        let (collect, wait) = self.costs(phase);
         let (collect, wait) = (collect * self.shake(), wait * self.shake());
+        (0..9).for_each(|_| self.look(phase));
         let tick = SplitTick {
             elapsed_ns: SECOND,
-            total_bytes: self.total,
-            heap_committed_bytes: self.committed,
-            heap_live_bytes: self.live_seen,
             collect_ns: (collect.min(1.0) * SECOND as f64) as u64,
             asked_ns: std::mem::take(&mut self.asked_ns),
             wait_ns: (wait.min(1.0) * 2.0 * SECOND as f64) as u64,
             threads: 2,
-            pool_bytes: self.pool,
-            absent_bytes: phase.cached.saturating_sub(self.pool),
             passes: if phase.wait > 0.0 { 0.5 } else { 0.0 },
+            ..self.looked(phase)
         };
         self.decision = self.split.tick(&tick);
         self.check(&tick, phase);
@@ -158,25 +160,33 @@ impl Machine {
     /// A new phase whose live bytes the heap takes at once, as heaps do; Warmset looks after the collection.
     fn enter(&mut self, phase: Phase) {
         self.live_seen = phase.live;
-        self.take(phase.live + phase.live / 8);
-        let tick = self.looked();
-        self.check(&tick, phase);
+        self.take(phase.live + phase.live / 8, phase);
     }
 
     /// The heap takes so much without being asked, and Warmset looks.
-    fn take(&mut self, committed: u64) {
+    fn take(&mut self, committed: u64, phase: Phase) {
         self.committed = self.committed.max(committed);
-        self.decision = self.split.tick(&self.looked());
+        self.look(phase);
+    }
+
+    /// A look between ticks.
+    fn look(&mut self, phase: Phase) {
+        let tick = self.looked(phase);
+        self.decision = self.split.tick(&tick);
+        self.check(&tick, phase);
         self.budget = self.decision.pool_budget_bytes;
         self.pool = self.pool.min(self.budget);
     }
 
-    fn looked(&self) -> SplitTick {
+    fn looked(&self, phase: Phase) -> SplitTick {
         SplitTick {
+            look_ns: LOOK,
             total_bytes: self.total,
             heap_committed_bytes: self.committed,
             heap_live_bytes: self.live_seen,
             pool_bytes: self.pool,
+            cached_bytes: phase.cached,
+            absent_bytes: phase.cached.saturating_sub(self.pool),
             ..SplitTick::default()
         }
     }
@@ -196,9 +206,9 @@ impl Machine {
     fn best(&self, phase: Phase) -> f64 {
         let mut least = f64::MAX;
         let floor = phase.live + (phase.live / 4).max(32 * MIB);
-        for heap in (floor..self.total * 15 / 16 - POOL_MIN).step_by((4 * MIB) as usize) {
+        for heap in (floor..self.total * 63 / 64 - POOL_MIN).step_by((4 * MIB) as usize) {
             let free = ((heap - phase.live) as f64 / MIB as f64).max(4.0);
-            let pool = self.total * 15 / 16 - heap;
+            let pool = self.total * 63 / 64 - heap;
             let absent = phase.cached.saturating_sub(pool) as f64 / MIB as f64;
             least = least.min((phase.collect / free).min(0.9) + (phase.wait * absent).min(0.9));
         }
@@ -267,13 +277,7 @@ fn a_heap_that_grows_by_itself_makes_the_pool_yield_at_once() {
     let mut machine = Machine::new(TOTAL, 600 * MIB, 3000 * MIB);
     machine.run(SCAN, 60);
     let before = machine.decision.pool_budget_bytes;
-    let look = SplitTick {
-        total_bytes: TOTAL,
-        heap_committed_bytes: machine.committed + 1500 * MIB,
-        heap_live_bytes: SCAN.live,
-        pool_bytes: machine.pool,
-        ..SplitTick::default()
-    };
+    let look = SplitTick { heap_committed_bytes: machine.committed + 1500 * MIB, ..machine.looked(SCAN) };
     let after = machine.split.tick(&look);
     assert!(
         after.pool_budget_bytes <= TOTAL - look.heap_committed_bytes - 1500 * MIB,
@@ -339,6 +343,121 @@ fn a_heap_that_never_gives_is_called_stiff_and_its_split_stays() {
     machine.shrinks = true;
     machine.run(SCAN, 60);
     assert!(!machine.decision.is_stiff && machine.pool > 2800 * MIB, "{} MiB", machine.pool / MIB);
+}
+
+#[test]
+fn what_the_heap_may_have_and_has_not_is_lent_while_bytes_are_absent() {
+    let mut machine = Machine::new(TOTAL, 400 * MIB, 1000 * MIB);
+    (0..5).for_each(|_| machine.look(SCAN));
+    let lent = machine.decision.pool_budget_bytes;
+    assert!(lent > TOTAL - (400 + 64 + 8) * MIB, "the pool has {} MiB", lent / MIB);
+    assert_eq!(machine.decision.heap_allowed_bytes, TOTAL - 1000 * MIB, "the heap can take it back");
+    assert_eq!(machine.decision.moves, 0);
+    // All that is cached is in memory now: it is not taken away for that.
+    let fits = Phase { cached: 3000 * MIB, ..SCAN };
+    machine.pool = fits.cached;
+    (0..20).for_each(|_| machine.look(fits));
+    assert_eq!(machine.decision.pool_budget_bytes, lent);
+    // The heap takes it back at one look.
+    machine.take(2000 * MIB, fits);
+    assert!(machine.decision.pool_budget_bytes <= TOTAL - 2000 * MIB);
+}
+
+#[test]
+fn nothing_is_lent_where_nothing_is_absent() {
+    let mut machine = Machine::new(TOTAL, 400 * MIB, 1000 * MIB);
+    (0..20).for_each(|_| machine.look(Phase { cached: 0, ..SCAN }));
+    assert_eq!(machine.decision.pool_budget_bytes, 1000 * MIB);
+}
+
+#[test]
+fn a_heap_that_was_given_memory_has_time_to_take_it() {
+    let mut machine = Machine::new(TOTAL, 600 * MIB, 3000 * MIB);
+    let short = Phase { wait: 0.000_001, ..SHUFFLE };
+    // It does not commit what it is allowed, but what it is made to take.
+    while machine.decision.heap_grow_to_bytes.is_none() {
+        machine.step(short);
+    }
+    let (goal, budget) = (machine.decision.heap_allowed_bytes, machine.decision.pool_budget_bytes);
+    assert!(goal > machine.committed + TOTAL / 64, "{} beside {}", goal / MIB, machine.committed / MIB);
+    (0..5).for_each(|_| machine.look(short));
+    assert!(machine.decision.pool_budget_bytes <= TOTAL - goal, "lent again before the heap could take it");
+    assert!(machine.decision.pool_budget_bytes <= budget);
+    // A pool that has not yielded yet: the heap is made to grow beside it.
+    let held = SplitTick { pool_bytes: TOTAL - machine.committed - 40 * MIB, ..machine.looked(short) };
+    let to = machine.split.tick(&held).heap_grow_to_bytes.expect("there is room");
+    assert!(to + held.pool_bytes <= TOTAL, "to {} MiB", to / MIB);
+}
+
+#[test]
+fn what_the_heap_did_without_for_a_moment_is_not_taken() {
+    for looks in 5..9 {
+        let mut machine = Machine::new(TOTAL, 1000 * MIB, 1000 * MIB);
+        (0..looks).for_each(|_| machine.look(SCAN));
+        let before = machine.decision.pool_budget_bytes;
+        machine.committed = 400 * MIB;
+        machine.look(SCAN);
+        assert_eq!(machine.decision.pool_budget_bytes, before, "after {looks} looks");
+        (0..5).for_each(|_| machine.look(SCAN));
+        assert!(machine.decision.pool_budget_bytes > before);
+    }
+}
+
+/// What the pool leaves to a heap of 1000 MiB that grew by 300 MiB so long ago.
+fn guard_after(seconds: u64, cached: u64) -> u64 {
+    let phase = Phase { cached, ..SCAN };
+    let mut machine = Machine::new(TOTAL, 700 * MIB, 1000 * MIB);
+    (0..5).for_each(|_| machine.look(phase));
+    machine.take(1000 * MIB, phase);
+    (0..seconds * SECOND / LOOK).for_each(|_| machine.look(phase));
+    // Something is absent now, or nothing would be lent.
+    (0..5).for_each(|_| machine.look(SCAN));
+    TOTAL - 1000 * MIB - machine.decision.pool_budget_bytes
+}
+
+#[test]
+fn a_rise_of_the_heap_is_feared_again_for_a_while() {
+    let calm = TOTAL / 64 + 2 * FRAME;
+    assert!(guard_after(0, SCAN.cached) > 250 * MIB);
+    let half = guard_after(5, SCAN.cached);
+    assert!((120 * MIB..160 * MIB).contains(&half), "{} MiB after five seconds", half / MIB);
+    assert!(guard_after(20, SCAN.cached) <= calm);
+    assert!(guard_after(0, 0) <= calm, "before anything is cached a heap just starts");
+}
+
+#[test]
+fn a_heap_that_regrows_after_a_collection_that_was_asked_for_is_not_feared() {
+    let mut machine = Machine::new(TOTAL, 2500 * MIB, 1200 * MIB);
+    while machine.asks == 0 {
+        machine.step(SCAN);
+    }
+    machine.look(SCAN);
+    let committed = machine.committed + 300 * MIB;
+    machine.take(committed, SCAN);
+    (0..5).for_each(|_| machine.look(SCAN));
+    let guard = TOTAL - committed - machine.decision.pool_budget_bytes;
+    assert!(guard <= TOTAL / 64 + 2 * FRAME, "{} MiB", guard / MIB);
+}
+
+#[test]
+fn strong_evidence_moves_at_once_and_weak_evidence_after_a_while() {
+    let first_move = |phase| {
+        let mut machine = Machine::new(TOTAL, 3300 * MIB, 600 * MIB);
+        (1..20).find(|_| machine.step(phase).moves > 0)
+    };
+    assert_eq!(first_move(SCAN), Some(1));
+    assert_eq!(first_move(Phase { wait: 0.000_02, ..SCAN }), Some(3));
+}
+
+#[test]
+fn no_collection_is_asked_for_little() {
+    // 40 MiB are absent, of 4 GiB, and each pass waits long for them.
+    let little = Phase { live: 200 * MIB, cached: 740 * MIB, collect: 1.0, wait: 0.02 };
+    let mut machine = Machine::new(TOTAL, 3300 * MIB, 600 * MIB);
+    machine.run(little, 100);
+    assert_eq!(machine.asks, 0);
+    machine.run(Phase { cached: 1000 * MIB, ..little }, 100);
+    assert!(machine.asks > 0);
 }
 
 #[test]
@@ -414,7 +533,7 @@ proptest! {
     #[test]
     fn any_numbers_give_a_decision(
         limits in prop::array::uniform4(any::<u64>()),
-        ticks in prop::collection::vec((prop::array::uniform10(any::<u64>()), any::<f64>()), 1..20),
+        ticks in prop::collection::vec((prop::array::uniform12(any::<u64>()), any::<f64>()), 1..20),
     ) {
         let mut split = Split::new(SplitLimits {
             heap_min_bytes: limits[0],
@@ -434,6 +553,8 @@ proptest! {
                 threads: n[7],
                 pool_bytes: n[8],
                 absent_bytes: n[9],
+                cached_bytes: n[10],
+                look_ns: n[11],
                 passes,
             });
             prop_assert!(decision.pool_budget_bytes >= limits[2]);

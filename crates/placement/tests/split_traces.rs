@@ -18,6 +18,7 @@ fn ticks(csv: &str) -> Vec<SplitTick> {
         let numbers: Vec<u64> = line.split(',').map(|number| number.parse().expect("a number")).collect();
         let n: [u64; 11] = numbers.try_into().expect("eleven columns");
         SplitTick {
+            look_ns: if n[0] > 0 { 100_000_000 } else { 10_000_000 },
             elapsed_ns: n[0],
             total_bytes: n[1],
             heap_committed_bytes: n[2],
@@ -26,6 +27,7 @@ fn ticks(csv: &str) -> Vec<SplitTick> {
             asked_ns: n[5],
             threads: n[6],
             pool_bytes: n[7],
+            cached_bytes: n[7] + n[8],
             absent_bytes: n[8],
             wait_ns: n[9],
             passes: n[10] as f64 / 1e6,

@@ -91,7 +91,9 @@ pub struct PoolUse {
     pub budget_bytes: u64,
     /// Bytes of frames with pages behind them.
     pub pool_bytes: u64,
-    /// Bytes of segments that are in no frame.
+    /// Bytes of segments.
+    pub live_bytes: u64,
+    /// Of those, bytes that are in no frame.
     pub absent_bytes: u64,
     /// Nanoseconds readers slept, since opening.
     pub wait_ns_total: u64,
@@ -130,6 +132,13 @@ impl Store {
         self.shared.pool_use()
     }
 
+    /// Bytes of frames with pages behind them: [`PoolUse::pool_bytes`] alone, which does not depend on how many
+    /// segments there are.
+    #[must_use]
+    pub fn pool_bytes(&self) -> u64 {
+        self.shared.lock().frames.faulted() * FRAME_BYTES as u64
+    }
+
     /// Statistics of each region, by id.
     #[must_use]
     pub fn regions(&self) -> Vec<RegionStats> {
@@ -155,6 +164,7 @@ impl Shared {
             budget_bytes: ledger.budget_frames * FRAME_BYTES as u64,
             // A frame that is being faulted in has its pages at any moment.
             pool_bytes: ledger.frames.faulted() * FRAME_BYTES as u64,
+            live_bytes: self.live_bytes(),
             absent_bytes: self.live_bytes().saturating_sub(resident),
             wait_ns_total: self.counters.wait_ns.load(Ordering::Relaxed),
             access_ticks_total: self.access_ticks(),

@@ -8,7 +8,9 @@ use super::SplitTick;
 /// A collection must save this many times its own cost while the heap does without what it gave back.
 const GAIN_MIN: f64 = 2.0;
 
-/// How long a heap does without what it gave back: until one was seen, and at most.
+/// How long a heap does without what it gave back: until one was seen, at least, and ever at most. A heap that has
+/// not grown for longer is taken to go on like that.
+const STAY_NS_FIRST: u64 = 5_000_000_000;
 const STAY_NS_MAX: u64 = 60_000_000_000;
 
 /// Until one was measured: nanoseconds per live byte, about a second per GiB.
@@ -33,7 +35,10 @@ pub(super) struct Asking {
     /// The heap has no more than this as long as it does without half of what it gave back.
     without: Option<u64>,
     /// How long it did without, lately.
-    stay_ns: u64,
+    stay_ns: Option<u64>,
+    /// Since the heap last grew, and what it had then.
+    calm_ns: u64,
+    calm_bytes: u64,
     /// Since the last one.
     ticks: u32,
     elapsed_ns: u64,
@@ -59,7 +64,9 @@ impl Default for Asking {
             cost_ns: None,
             waiting_for: None,
             without: None,
-            stay_ns: STAY_NS_MAX,
+            stay_ns: None,
+            calm_ns: 0,
+            calm_bytes: 0,
             ticks: 0,
             // The first one is not too soon after another.
             elapsed_ns: u64::MAX,
@@ -81,13 +88,14 @@ impl Asking {
         self.in_vain = 0;
     }
 
-    /// `worth`: share of time that the wanted bytes would save. `spare_bytes`: what the heap could do without.
+    /// `worth`: share of time that the wanted bytes would save. `live_bytes`: what lives for certain. `spare_bytes`: what the heap could do without.
     /// `over`: the heap has more than there is.
     pub fn decide(
         &mut self,
         tick: &SplitTick,
         worth: f64,
         wanted_bytes: u64,
+        live_bytes: u64,
         spare_bytes: u64,
         over: bool,
     ) -> bool {
@@ -98,12 +106,12 @@ impl Asking {
         }
         self.judge(tick, spare_bytes);
         self.follow_stay(tick);
-        let cost_ns =
-            self.cost_ns.unwrap_or(tick.heap_live_bytes.saturating_mul(COST_NS_PER_LIVE_BYTE)).max(1);
+        let cost_ns = self.cost_ns.unwrap_or(live_bytes.saturating_mul(COST_NS_PER_LIVE_BYTE)).max(1);
         let too_soon = self.waiting_for.is_some()
             || self.ticks < self.pause_ticks.max(PAUSE_TICKS_MIN)
             || self.elapsed_ns < cost_ns.saturating_mul(COST_SPACING);
-        let pays = worth * self.stay_ns as f64 >= GAIN_MIN * cost_ns as f64;
+        let stay_ns = self.stay_ns.unwrap_or(self.calm_ns.clamp(STAY_NS_FIRST, STAY_NS_MAX));
+        let pays = worth * stay_ns as f64 >= GAIN_MIN * cost_ns as f64;
         if too_soon || !(pays || over) {
             return false;
         }
@@ -147,12 +155,17 @@ impl Asking {
 
     /// How long what was given back is worth something.
     fn follow_stay(&mut self, tick: &SplitTick) {
+        let committed = tick.heap_committed_bytes;
+        self.calm_ns =
+            if committed > self.calm_bytes { 0 } else { self.calm_ns.saturating_add(tick.elapsed_ns) };
+        self.calm_bytes = committed;
         let Some(without) = self.without else { return };
-        if tick.heap_committed_bytes > without {
-            self.stay_ns = self.stay_ns.midpoint(self.elapsed_ns).min(STAY_NS_MAX);
+        let before = self.stay_ns.unwrap_or(self.elapsed_ns);
+        if committed > without {
+            self.stay_ns = Some(before.midpoint(self.elapsed_ns).min(STAY_NS_MAX));
             self.without = None;
         } else {
-            self.stay_ns = self.stay_ns.max(self.elapsed_ns).min(STAY_NS_MAX);
+            self.stay_ns = Some(before.max(self.elapsed_ns).min(STAY_NS_MAX));
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::{FRAME_BYTES, SplitTick};
 
 /// Ticks over which a cost is averaged.
-const SMOOTHING_TICKS: u32 = 4;
+const SMOOTHING_TICKS: u32 = 2;
 
 /// A cost below this share of time is taken for this much: nothing is free for certain.
 const COST_NOISE: f64 = 0.001;

@@ -85,5 +85,5 @@ private[spark] object StatsReporter extends Logging {
     "demotions_total", "waits_total", "wait_ns_total", "streamed_total", "bounces_total",
     "mapped_total", "evictions_total", "regions", "segments", "flash_bytes", "heap_committed_bytes", "heap_used_bytes",
     "heap_allowed_bytes", "outside_bytes", "total_budget_bytes", "split_moves_total",
-    "split_collections_total")
+    "split_collections_total", "split_over_ns_total")
 }

@@ -9,8 +9,8 @@ import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
 import org.apache.spark.internal.Logging
 
 /**
- * One budget for the Java heap and a store's pool: looks once a second and after each collection,
- * lets the native side decide, and tells the heap.
+ * One budget for the Java heap and a store's pool: looks ten times a second and after each
+ * collection, lets the native side decide, and tells the heap. One look a second has rates.
  *
  * Invariant: which side gets memory, and when, is decided by `placement::Split` alone; this class
  * reads and applies. It never throws into its thread, and after `stop` the JVM's flags are as they
@@ -25,6 +25,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   private var timer: ScheduledExecutorService = _
   private val out = new Array[Long](Outs)
   private var lastNs = System.nanoTime
+  private var lookedNs = lastNs
+  @volatile private var overNs = 0L
   private var lastCollectionNs = heap.collectionNs
   private var askedNs = 0L
   private var warned = false
@@ -48,7 +50,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       thread.setDaemon(true)
       thread
     }
-    timer.scheduleWithFixedDelay(() => guarded(tick(rates = true)), 0, TickMs, TimeUnit.MILLISECONDS)
+    timer.scheduleWithFixedDelay(() => guarded(tick(rates = System.nanoTime - lastNs >= TickNs)),
+      0, LookMs, TimeUnit.MILLISECONDS)
     heap.onCollection(() => look())
     if (plan.heap.maxBytes > plan.totalBytes) {
       logWarning(s"The Java heap may grow to ${plan.heap.maxBytes} bytes (-Xmx), past " +
@@ -58,7 +61,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       s"starts with ${plan.poolStartBytes}")
   }
 
-  /** The heap grows at collections: the pool yields then, not only at the next tick. */
+  /** The heap grows at collections: the pool yields then, not only at the next look. */
   private def look(): Unit = if (lookQueued.compareAndSet(false, true)) {
     try timer.execute { () => lookQueued.set(false); guarded(tick(rates = false)) }
     catch { case _: RejectedExecutionException => }
@@ -93,13 +96,16 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       if (rates) collectionNs - lastCollectionNs else 0L, if (rates) askedNs else 0L,
       TaskSlots.ofThisProcess.toLong)
     store.splitTick(handle, in, out)
+    // No more than the time since the look before, at which the sum was within the total or counted.
+    if (committed + out(PoolBytes) > total) overNs += now - lookedNs
+    lookedNs = now
     logDebug(s"tick ${(in ++ out).mkString(",")}")
     if (rates) {
       lastNs = now
       lastCollectionNs = collectionNs
       askedNs = 0L
     }
-    heap.allow(out(HeapAllowed), committed)
+    heap.allow(out(HeapAllowed), out(GrowTo), committed)
     if (out(IsStiff) != 0 && !saidStiff) {
       saidStiff = true
       logWarning(s"${WarmsetConf.TotalMemory.name}: the Java heap gave nothing back when it was asked " +
@@ -131,7 +137,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       s""","heap_committed_bytes":${heap.committedBytes},"heap_used_bytes":${heap.usedBytes},""" +
       s""""heap_allowed_bytes":${now.heapAllowedBytes},"outside_bytes":${now.outsideBytes},""" +
       s""""total_budget_bytes":${now.totalBytes},"split_moves_total":${now.moves},""" +
-      s""""split_collections_total":${now.collections}}"""
+      s""""split_collections_total":${now.collections},"split_over_ns_total":$overNs}"""
   }
 
   def stop(): Unit = if (timer != null) {
@@ -144,7 +150,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 }
 
 private[spark] object MemorySplit {
-  private val TickMs = 1000L
+  private val LookMs = 100L
+  private val TickNs = TimeUnit.SECONDS.toNanos(1)
   private val StopMs = 5000L
 
   // What the native side puts where.
@@ -154,7 +161,8 @@ private[spark] object MemorySplit {
   private val Moves = 3
   private val IsStiff = 5
   private val PoolBytes = 6
-  private val Outs = 10
+  private val GrowTo = 10
+  private val Outs = 11
 
   private final case class Seen(
       totalBytes: Long,

@@ -28,8 +28,6 @@ private[spark] final class MemorySplitHeap {
   private val first = Flags.flatMap(name => option(name).filter(_.isWriteable).map(name -> _.getValue))
     .toMap
   private var current = first
-  private var allowedBefore = 0L
-  private var growing = false
   /** Live bytes after the last collection that was asked for. */
   private var liveAfterAsked: Option[Long] = None
   private var listeners = Seq.empty[(NotificationEmitter, NotificationListener)]
@@ -52,18 +50,19 @@ private[spark] final class MemorySplitHeap {
   def collectionNs: Long =
     collectors.map(c => (math.max(0L, c.getCollectionTime) * 1e6 * weight(c)).toLong).sum
 
-  /** Tells the JVM how large its heap should be; it follows at its next collection, or not at all. */
-  def allow(bytes: Long, committed: Long): Unit = {
-    if (bytes != allowedBefore) {
-      growing = allowedBefore > 0 && bytes > allowedBefore
-      allowedBefore = bytes
-    }
+  /**
+   * Tells the JVM how large its heap may be, and to make it as large as `growTo` (0: as it likes); it
+   * follows at its next collection, or not at all.
+   */
+  def allow(bytes: Long, growTo: Long, committed: Long): Unit = {
     val free = freePercent(bytes)
+    // What is in use after a collection is more than what lives: a heap that may be larger is not shrunk for that.
+    val most = if (bytes < committed) free else math.max(free, first.get(MaxFree).fold(free)(_.toInt))
     val least =
-      if (bytes <= committed) 0
-      else if (growing) free
+      if (growTo > committed) freePercent(growTo)
+      else if (bytes <= committed) 0
       else math.min(free, first.get(MinFree).fold(free)(_.toInt))
-    setFree(least, free)
+    setFree(least, most)
     set(SoftMax, bytes.toString)
     // G1 gives back at the end of a cycle: an idle heap would not have one.
     set(Periodic, if (bytes < committed) PeriodicMs else first.getOrElse(Periodic, PeriodicMs))
@@ -75,8 +74,7 @@ private[spark] final class MemorySplitHeap {
    */
   def collectTo(bytes: Long): Long = {
     val before = System.nanoTime
-    // Until one was seen, live bytes are only known to be no more than what is in use.
-    if (liveAfterAsked.isEmpty) collect()
+    // The first time live bytes are only known to be no more than this: the heap may become smaller.
     setFree(0, freePercent(bytes))
     set(SoftMax, bytes.toString)
     collect()
