@@ -25,7 +25,7 @@ SERIALISERS = {
 # Spark starts with no less.
 HEAP_BYTES_MIN = 512 * MIB
 # What Warmset's pool leaves to the JVM beside its heap (430 MiB: metaspace 150, direct buffers 65, collector, symbols,
-# code, threads), to the Python driver (65), and to the pages of their files.
+# code, threads), to the native BLAS (about 50), to the Python driver (65), and to the pages of their files.
 NATIVE_BYTES = 640 * MIB
 POOL_BYTES_MIN = 32 * MIB
 # Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest hardly any.

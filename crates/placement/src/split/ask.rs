@@ -88,8 +88,8 @@ impl Asking {
         self.in_vain = 0;
     }
 
-    /// `worth`: share of time that the wanted bytes would save. `live_bytes`: what lives for certain. `spare_bytes`: what the heap could do without.
-    /// `over`: the heap has more than there is.
+    /// `worth`: share of time that the wanted bytes would save. `live_bytes`: what lives for certain.
+    /// `spare_bytes`: what the heap could do without. `over`: the heap has more than there is.
     pub fn decide(
         &mut self,
         tick: &SplitTick,
