@@ -88,5 +88,5 @@ def test_an_engine_gets_its_collector_and_serialiser():
     spec = setting.spec(2, Path("/nowhere"), MIB)
     assert "-XX:+UseParallelGC" in spec.conf["spark.driver.extraJavaOptions"]
     assert spec.conf["spark.serializer"].endswith("KryoSerializer")
-    assert spec.conf["spark.warmset.memory"] == f"{1638 - 640 - 576}m"
+    assert spec.conf["spark.warmset.memory"] == f"{1638 - 640 - 640}m"
     assert spec.is_warmset and spec.worker == "harness.trainer"
