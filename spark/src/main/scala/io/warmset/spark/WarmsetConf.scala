@@ -119,8 +119,9 @@ object WarmsetConf {
   val PrefetchMax: ConfKey[Long] = bytes("prefetch.max", "32m", 0L, 4096 * MiB,
     "Most bytes that the scan of a cached partition brings in ahead of where it reads, to " +
       "within a batch; half of the memory divided by the tasks that run at a time, if that is " +
-      "less. It starts with one batch and doubles (RDDs: has all of it from the second on). A task that scans several partitions at a " +
-      "time, as in a zip or a join, has that much ahead in each.")
+      "less. It starts with one batch and doubles (RDDs: has all of it from the second on). A " +
+      "task that scans several partitions at a time, as in a zip or a join, has that much ahead " +
+      "in each.")
 
   val RddEnabled: ConfKey[Boolean] = boolean("rdd.enabled", default = false,
     "Whether `rdd.persist()` keeps its data in regions as well, and with it what MLlib's trainers " +
