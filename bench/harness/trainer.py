@@ -1,7 +1,7 @@
 """The child that trains: a worker that also fits MLlib's models, scans RDDs of objects, and reads columns in place.
 
 The answer has the time, and of what is trained or scanned the Spark jobs that it consisted of and what the cache held
-meanwhile. `rows` is the result to the last bit, so that engines can be compared by it.
+meanwhile. `rows` is the result without rounding, so that engines can be compared by it.
 """
 
 from __future__ import annotations
@@ -137,19 +137,14 @@ class Trainer(Worker):
 
 
 def model_rows(model) -> list:  # noqa: ANN001
-    """What was learned, with every bit of it."""
+    """What was learned: numbers without rounding, or a checksum of trees."""
     if hasattr(model, "clusterCenters"):
-        return [bits(centre) for centre in model.clusterCenters()]
+        return [centre.tolist() for centre in model.clusterCenters()]
     if hasattr(model, "coefficients"):
-        return [bits(model.coefficients.toArray()), bits([model.intercept])]
+        return [model.coefficients.toArray().tolist(), [model.intercept]]
     # Its first line names the object.
     trees = model.toDebugString.partition("\n")[2]
     return [[hashlib.sha256(trees.encode()).hexdigest()]]
-
-
-def bits(values) -> list[str]:  # noqa: ANN001
-    """Doubles without rounding."""
-    return [float(value).hex() for value in values]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ trainer has cached itself. A `Workload` can be played by `harness.contest`, like
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,21 +59,6 @@ class Size:
         return replace(self, iterations=iterations)
 
 
-def levels(partitions: int) -> int:
-    """How deep MLlib's tree of partial sums must be for its last level to have at most two of them.
-
-    Spark adds the last level's sums in the order in which they arrive. Two come to the same whatever the order; with
-    more, the last bits would differ from run to run. The loop is the one of `RDD.treeAggregate`.
-    """
-    for depth in range(2, 9):
-        left, scale = partitions, max(math.ceil(partitions ** (1 / depth)), 2)
-        while left > scale + math.ceil(left / scale):
-            left //= scale
-        if left <= 2:
-            return depth
-    raise ValueError(f"{partitions} partitions: at no depth would the sums be added in a fixed order")
-
-
 def fit(trainer: str, parameters: Callable[[Size], dict]) -> Callable[[Size], dict]:
     """A request that fits."""
     return lambda size: {"op": "fit", "trainer": trainer, "path": str(size.path), "parameters": parameters(size)}
@@ -82,12 +66,7 @@ def fit(trainer: str, parameters: Callable[[Size], dict]) -> Callable[[Size], di
 
 def descent(**more: object) -> Callable[[Size], dict]:
     """Parameters of the trainers that descend a gradient."""
-    return lambda size: {
-        "maxIter": size.iterations,
-        "tol": 0.0,
-        "aggregationDepth": levels(size.partitions),
-        **more,
-    }
+    return lambda size: {"maxIter": size.iterations, "tol": 0.0, **more}
 
 
 def objects(size: Size) -> dict:

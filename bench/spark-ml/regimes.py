@@ -45,8 +45,8 @@ class Duel:
 
     @property
     def equal(self) -> bool:
-        """Whether every fit of either engine came to the same bits."""
-        return all(result == self.results[0] for result in self.results)
+        """Whether every fit of either engine came to the same result, numbers to eight digits."""
+        return all(contest.same(result, self.results[0]) for result in self.results)
 
     @property
     def all_fits(self) -> bool:

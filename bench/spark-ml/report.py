@@ -34,7 +34,7 @@ def regime(name: str, raw: dict) -> str:
                 else setting(found["settings"][engine])
             )
             lines.append(f"{found['title'] if engine == 'stock' else '':21} {engine:7}"[:29].ljust(22) + cells + end)
-        equal = "results equal to the last bit" if found["results_equal"] else "RESULTS DIFFER"
+        equal = "results equal" if found["results_equal"] else "RESULTS DIFFER"
         lines.append(
             f"{'':4}stock / Warmset: {shown(found['ratio'])} per pass, {shown(found['fit_ratio'])} per fit; {equal}"
         )
@@ -98,8 +98,8 @@ data first, which does not count either; then come {options.rounds} whole fits o
 order rotates. Figures are medians over all passes, a ratio is stock over Warmset. Before, fits of
 {options.tuning_iterations} iterations find each engine's best heap, collector (G1, Parallel) and serialiser (Java,
 Kryo; stock only) for each workload; linear regression and SVM take logistic
-regression's{"; not in the quick form" if options.quick else ""}. Results are compared to the last bit, over all fits of
-both engines.
+regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to eight
+digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
 
 - `main`: {options.total_bytes >> 20} MiB, about half of the data. `fits`: {options.fits_bytes >> 20} MiB.
 - `1x`, `4x`: the data is about once and four times the memory; one fit each.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from harness import passes, settings
 from harness.contest import Player
 from harness.engines import Spec
 from harness.settings import Setting
-from harness.workloads import NAMES, PASSES_SKIPPED, Size, levels, workload
+from harness.workloads import NAMES, PASSES_SKIPPED, Size, workload
 
 SIZE = Size(Path("/nowhere"), 8_000_000, 40, 20)
 MIB = 1 << 20
@@ -54,15 +53,6 @@ def test_counters_are_taken_over_the_passes_that_count():
 def test_no_fit_is_no_summary():
     assert passes.summary(played(), workload("lgr", SIZE)) is None
     assert passes.summary(played(fit(9, 9)), workload("lgr", SIZE)) is None
-
-
-@pytest.mark.parametrize("partitions", [2, 8, 10, 40, 80])
-def test_the_last_sums_are_at_most_two(partitions: int):
-    depth = levels(partitions)
-    left, scale = partitions, max(math.ceil(partitions ** (1 / depth)), 2)
-    while left > scale + math.ceil(left / scale):
-        left //= scale
-    assert left <= 2
 
 
 def test_every_workload_says_what_it_asks_for():

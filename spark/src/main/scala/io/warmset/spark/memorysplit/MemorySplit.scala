@@ -31,7 +31,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   private var askedNs = 0L
   private var warned = false
   private var saidStiff = false
-  @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes, 0L, 0L, 0L, 0L)
+  @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes, 0L,
+    MemorySplitHeap.outsideBytes(heap.committedBytes, 0L), 0L, 0L)
 
   def start(): this.type = {
     plan.fixed match {
