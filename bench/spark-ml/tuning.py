@@ -1,8 +1,8 @@
 """Finds each engine's best setting for a workload, with fits of a few iterations.
 
-First the heap, with the collector and the serialiser that Spark has by default; then, with the best heap, the other
-collector and (stock only: Warmset's blocks are not serialised) the other serialiser, each alone, and both together if
-both were better. The RDD of objects is tried serialised as well, by Kryo.
+First the heap, with the collector and the serialiser that Spark has by default; then the other collector with the
+best heap; then (stock only: Warmset's blocks are not serialised) the other serialiser with the best of these. The RDD
+of objects is tried serialised as well, by Kryo.
 """
 
 from __future__ import annotations
@@ -30,13 +30,9 @@ class Search:
         """The best setting, or the first where none finished."""
         for setting in settings.heaps(engine, total_bytes):
             self.try_out(setting)
-        base = self.leader()
-        others = [replace(base, collector="Parallel")]
+        self.try_out(replace(self.leader(), collector="Parallel"))
         if engine == "stock":
-            others.append(replace(base, serialiser="kryo"))
-        better = [setting for setting in others if self.try_out(setting) < self.seconds[base]]
-        if len(better) == 2:
-            self.try_out(replace(base, collector="Parallel", serialiser="kryo"))
+            self.try_out(replace(self.leader(), serialiser="kryo"))
         if engine == "stock" and self.name == "objects":
             self.try_out(replace(self.leader(), serialiser="kryo", level="MEMORY_AND_DISK_SER"))
         return self.leader()
@@ -45,8 +41,10 @@ class Search:
         """The fastest so far."""
         return min(self.seconds, key=self.seconds.__getitem__)
 
-    def try_out(self, setting: Setting) -> float:
-        """Seconds per pass; infinite if the engine died."""
+    def try_out(self, setting: Setting) -> None:
+        """Finds the seconds per pass, once; infinite if the engine died."""
+        if setting in self.seconds:
+            return
         tried = workload(self.name, self.size)
         with Engines(self.place) as engines:
             player = engines.open(setting, self.name, self.size, "tuning")
@@ -56,7 +54,14 @@ class Search:
             self.died[setting] = str(player.died)
         self.seconds[setting] = found
         self.place.progress.note(f"tuning: {self.name}: {setting.title}: {found:.2f} s per pass")
-        return found
+
+    def keep(self, trials: list[dict]) -> None:
+        """Takes over the trials that an interrupted run wrote with `raw`."""
+        for trial in trials:
+            setting = settings.from_raw(trial)
+            self.seconds[setting] = math.inf if trial["seconds"] is None else trial["seconds"]
+            if trial["died"] is not None:
+                self.died[setting] = trial["died"]
 
     def raw(self) -> list[dict]:
         """All trials."""
