@@ -90,6 +90,7 @@ impl Running {
             collect_ns,
             asked_ns,
             threads,
+            writes_fail: store.writes_fail(),
             ..SplitTick::default()
         };
         match self.before {

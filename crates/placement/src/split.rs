@@ -8,7 +8,8 @@
 //! Invariants, for any input:
 //! 1. The pool's budget and what the heap has committed, with a guard for what it may commit before the next look,
 //!    never pass the total; the pool's least size goes before. What the heap is allowed and has not committed is
-//!    lent to the pool while bytes are absent: the heap takes it back by committing it.
+//!    lent to the pool while bytes are absent, and the pool is able to give it back: the heap takes it by
+//!    committing it.
 //! 2. The pool grows by memory only that the heap was *seen* not to have for a while; it yields at one look.
 //! 3. The heap's allowance is never below the live bytes after a collection and headroom, as far as there is
 //!    room. It is *made* to grow only by what the pool was seen to have given back.
@@ -110,6 +111,8 @@ pub struct SplitTick {
     pub absent_bytes: u64,
     /// Bytes read from the store, as a part of all that are cached.
     pub passes: f64,
+    /// Segments that are in memory alone cannot be written to disk: the pool cannot give their frames back.
+    pub writes_fail: bool,
 }
 
 /// What to do until the next tick.
@@ -157,8 +160,10 @@ pub struct Split {
     live_least: Option<u64>,
     /// The largest rise of the committed heap between two looks, soon forgotten.
     rise: u64,
-    /// Since a collection was asked for.
+    /// Since the end of a collection that was asked for.
     asked_for_ns: u64,
+    /// One was asked for at the last look: until the next one it ran.
+    just_asked: bool,
     committed: Option<u64>,
     last: Option<Direction>,
     band: f64,
@@ -184,6 +189,7 @@ impl Split {
             live_least: None,
             rise: 0,
             asked_for_ns: u64::MAX,
+            just_asked: false,
             committed: None,
             last: None,
             band: BAND_TURN,
@@ -223,7 +229,9 @@ impl Split {
         // The first look finds a heap that grew before there was a pool.
         let before = self.committed.unwrap_or(committed);
         self.rise = (self.rise as f64 * (-(tick.look_ns as f64) / RISE_HALF_LIFE_NS).exp2()) as u64;
-        self.asked_for_ns = self.asked_for_ns.saturating_add(tick.look_ns);
+        if !std::mem::take(&mut self.just_asked) {
+            self.asked_for_ns = self.asked_for_ns.saturating_add(tick.look_ns);
+        }
         // While nothing is cached the pool has nothing to yield: a program that starts says nothing of later rises.
         if tick.cached_bytes > 0 && self.asked_for_ns >= REGROWTH_NS {
             self.rise = self.rise.max(committed.saturating_sub(before));
@@ -323,9 +331,9 @@ impl Split {
         // Without room for the guard the heap's own limit counts, but never less than what it has.
         let has = committed.saturating_add(self.guard(tick)).min(self.limits.heap_max_bytes.max(committed));
         let claims = has.max(self.goal);
-        let most = self.beside(tick, if self.heap_grows() { claims } else { has });
-        let lent = if tick.absent_bytes >= FRAME_BYTES { has } else { claims };
-        let room = self.beside(tick, lent).min(most);
+        let lends = !tick.writes_fail && !self.heap_grows();
+        let most = self.beside(tick, if lends { has } else { claims });
+        let room = self.beside(tick, if tick.absent_bytes >= FRAME_BYTES { has } else { claims }).min(most);
         self.room = self.room.min(room);
         self.room_ns = self.room_ns.saturating_add(tick.look_ns);
         if self.room_ns >= ROOM_NS {
@@ -368,7 +376,7 @@ impl Split {
         let spare = committed.saturating_sub(self.floor(tick));
         let asks = self.asking.decide(tick, worth, wanted, self.live_least.unwrap_or(0), spare, over);
         if asks {
-            self.asked_for_ns = 0;
+            (self.asked_for_ns, self.just_asked) = (0, true);
         }
         asks.then(|| committed.saturating_sub(wanted).max(self.limits.heap_min_bytes))
     }

@@ -287,6 +287,34 @@ fn a_heap_that_grows_by_itself_makes_the_pool_yield_at_once() {
 }
 
 #[test]
+fn what_the_heap_has_not_taken_is_lent_only_to_a_pool_that_can_give_it_back() {
+    let mut machine = Machine::new(TOTAL, 1600 * MIB, 1200 * MIB);
+    let look = SplitTick { heap_committed_bytes: 400 * MIB, ..machine.looked(SCAN) };
+    let lent = (0..100).map(|_| machine.split.tick(&look)).last().expect("a hundred");
+    assert!(lent.pool_budget_bytes > TOTAL - lent.heap_allowed_bytes + 500 * MIB, "nothing was lent");
+    let held = machine.split.tick(&SplitTick { writes_fail: true, ..look });
+    assert!(held.pool_budget_bytes <= TOTAL - held.heap_allowed_bytes, "still lent: {held:?}");
+}
+
+#[test]
+fn what_a_heap_takes_back_after_a_long_collection_is_not_feared() {
+    let mut machine = Machine::new(TOTAL, 2500 * MIB, 1200 * MIB);
+    let phase = Phase { live: 250 * MIB, ..SCAN };
+    (0..60).find(|_| {
+        machine.step(phase);
+        machine.asks > 0
+    });
+    assert!(machine.asks > 0, "nothing was asked for");
+    let shrunk = machine.committed;
+    // The collection took four seconds, in which nobody looked.
+    machine.split.tick(&SplitTick { look_ns: 4 * SECOND, ..machine.looked(phase) });
+    let grown = shrunk + 500 * MIB;
+    let look = SplitTick { heap_committed_bytes: grown, ..machine.looked(phase) };
+    let after = (0..10).map(|_| machine.split.tick(&look)).last().expect("ten");
+    assert!(after.pool_budget_bytes + grown > TOTAL - 250 * MIB, "held back: {after:?}");
+}
+
+#[test]
 fn a_heap_that_gives_nothing_back_is_asked_less_and_less() {
     let mut machine = Machine::new(TOTAL, 2500 * MIB, 1200 * MIB);
     machine.shrinks = false;
@@ -556,6 +584,7 @@ proptest! {
                 cached_bytes: n[10],
                 look_ns: n[11],
                 passes,
+                writes_fail: n[0] % 3 == 0,
             });
             prop_assert!(decision.pool_budget_bytes >= limits[2]);
         }

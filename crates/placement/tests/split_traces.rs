@@ -31,6 +31,7 @@ fn ticks(csv: &str) -> Vec<SplitTick> {
             absent_bytes: n[8],
             wait_ns: n[9],
             passes: n[10] as f64 / 1e6,
+            writes_fail: false,
         }
     })
     .collect()

@@ -13,7 +13,7 @@ use warmset_placement::Class;
 use warmset_platform::io::Op;
 
 use crate::error::Error;
-use crate::room::{Patience, Room, Writes};
+use crate::room::{Patience, Room, WRITES_STARTED_MAX, Writes};
 use crate::segment::Segment;
 use crate::state::{Hold, State, Unhold};
 use crate::store::{Ledger, Shared, Store};
@@ -197,14 +197,20 @@ impl Shared {
             return Ok(Promotion::Raced);
         }
         *segment.failure.lock() = None;
-        let Ledger { set, members, .. } = ledger;
+        let Ledger { set, members, stuck, disk_full, .. } = ledger;
         let (class, displaced) =
             set.add_promoted(segment.key, frames, segment.position, segment.score(), |key| {
                 members[&key].score()
             });
         members.insert(segment.key, Arc::clone(segment));
-        let dirty = displaced.iter().map(|key| &members[key]).filter(|segment| segment.word.begin_write());
-        writes.extend(dirty.cloned());
+        // The rest are stream members now: who needs their frames has them written.
+        let more = if *disk_full { 0 } else { WRITES_STARTED_MAX.saturating_sub(writes.len()) };
+        let dirty = displaced
+            .iter()
+            .filter(|key| !stuck.contains(key))
+            .map(|key| &members[key])
+            .filter(|segment| segment.word.begin_write());
+        writes.extend(dirty.take(more).cloned());
         self.counters.promotions.fetch_add(1, Ordering::Relaxed);
         self.counters.streamed.fetch_add(u64::from(class == Class::Stream), Ordering::Relaxed);
         Ok(Promotion::Started)

@@ -139,6 +139,14 @@ impl Store {
         self.shared.lock().frames.faulted() * FRAME_BYTES as u64
     }
 
+    /// Whether dirty segments could not be written to disk when that was last tried: their frames stay taken,
+    /// whatever the budget.
+    #[must_use]
+    pub fn writes_fail(&self) -> bool {
+        let ledger = self.shared.lock();
+        ledger.disk_full || !ledger.stuck.is_empty()
+    }
+
     /// Statistics of each region, by id.
     #[must_use]
     pub fn regions(&self) -> Vec<RegionStats> {

@@ -139,8 +139,10 @@ fn a_full_quota_is_an_error_and_loses_nothing() {
     config.flash_bytes_max = Some(4 * FRAME);
     let store = Store::open(config).expect("open");
     let region = store.create_region().expect("region");
+    assert!(!store.writes_fail());
     let (written, error) = fill_until_full(&region);
     assert!(error.is_no_space(), "{error}");
+    assert!(store.writes_fail(), "what is in memory alone has to stay there");
     assert!(error.to_string().contains("flash_bytes_max"), "{error}");
     assert!(written >= 8, "{written} fit");
     for n in 0..written {
@@ -148,6 +150,7 @@ fn a_full_quota_is_an_error_and_loses_nothing() {
     }
     drop(region);
     eventually("space comes back", || store.stats().flash_bytes == 0);
+    assert!(!store.writes_fail());
     let region = store.create_region().expect("region");
     fill(&region, 8, |_| FRAME_BYTES);
 }

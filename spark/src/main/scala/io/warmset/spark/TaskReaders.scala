@@ -1,6 +1,7 @@
 package io.warmset.spark
 
-import java.util.{Collections, IdentityHashMap}
+import java.lang.ref.Cleaner
+import java.util.{ArrayDeque, Collections, IdentityHashMap}
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.TaskContext
@@ -9,13 +10,28 @@ import org.apache.spark.TaskContext
  * The readers of cached blocks that one task has open now, on whatever threads.
  *
  * Invariant: those that are in it at the end of the task are closed then. It keeps no reader that
- * was closed before: a cartesian product reads a block once for each element of another. No lock is
- * held while it closes one.
+ * was closed before, and of those that have been read to their end only the last few, whose last
+ * rows may still be looked at: a coalesced partition is read by one reader after the other, and a
+ * cartesian product reads a block once for each element of another. No lock is held while it closes
+ * one.
  */
 private[spark] final class TaskReaders private () {
   private val open =
     Collections.newSetFromMap(new IdentityHashMap[AutoCloseable, java.lang.Boolean])
+  private val finished = new ArrayDeque[AutoCloseable]
   private var ended = false
+
+  /**
+   * To be called once by a reader that has been read to its end and still shows what came last, not
+   * under its own lock: it closes the one that ended some readers before.
+   */
+  def finish(reader: AutoCloseable): Unit = {
+    val oldest = synchronized {
+      finished.addLast(reader)
+      if (finished.size > TaskReaders.FinishedMax) finished.removeFirst() else null
+    }
+    if (oldest != null) oldest.close()
+  }
 
   /** To be called by a reader that is closed. */
   def remove(reader: AutoCloseable): Unit = synchronized(open.remove(reader))
@@ -36,6 +52,7 @@ private[spark] final class TaskReaders private () {
       ended = true
       val all = open.toArray(Array.empty[AutoCloseable])
       open.clear()
+      finished.clear()
       all
     }
     val failed = left.flatMap { reader =>
@@ -49,6 +66,11 @@ private[spark] final class TaskReaders private () {
 }
 
 private[spark] object TaskReaders {
+  private val FinishedMax = 4
+
+  /** For what must be given back when nobody can reach a reader any more. */
+  val Unreachable: Cleaner = Cleaner.create()
+
   // A context is equal to itself only.
   private val ofTasks = new ConcurrentHashMap[TaskContext, TaskReaders]
 
@@ -64,6 +86,18 @@ private[spark] object TaskReaders {
     reader
   }
 
+  /**
+   * The same for a reader of `source`. Without a task the source is closed when nobody can reach
+   * the reader any more, if the reader was not: what sends a block to another executor may fail.
+   */
+  def closingOver[S <: AutoCloseable, R <: AutoCloseable](source: S)(
+      make: (S, Option[TaskReaders]) => R): R =
+    closing { task =>
+      val reader = make(source, task)
+      if (task.isEmpty) Unreachable.register(reader, () => source.close())
+      reader
+    }
+
   /** How many tasks have readers, or had and run. */
   def taskCount: Int = ofTasks.size
 
@@ -76,8 +110,9 @@ private[spark] object TaskReaders {
   private def begin(task: TaskContext): TaskReaders = {
     val fresh = new TaskReaders
     task.addTaskCompletionListener[Unit] { _ =>
-      ofTasks.remove(task, fresh)
-      fresh.end()
+      // In this order nothing is put into the table after it was taken out: see below.
+      try fresh.end()
+      finally ofTasks.remove(task, fresh)
     }
     val other = ofTasks.putIfAbsent(task, fresh)
     // The task may have ended before they were in the table.

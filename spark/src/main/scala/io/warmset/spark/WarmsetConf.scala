@@ -114,12 +114,13 @@ object WarmsetConf {
 
   val SmallPartition: ConfKey[Long] = bytes("smallPartition", "128k", 0L, 1024 * MiB,
     "A partition whose encoded bytes are fewer stays on the Java heap, under Spark's own rules: " +
-      "memory outside the heap is given out in huge pages of 2 MiB.")
+      "memory outside the heap is given out in huge pages of 2 MiB. An RDD's also has to be " +
+      "smaller than a segment, 2 to 8 MiB by the size of the memory.")
 
-  val PrefetchMax: ConfKey[Long] = bytes("prefetch.max", "32m", 0L, 4096 * MiB,
+  val PrefetchMax: ConfKey[Long] = bytes("prefetch.max", "64m", 0L, 4096 * MiB,
     "Most bytes that the scan of a cached partition brings in ahead of where it reads, to " +
-      "within a batch; half of the memory divided by the tasks that run at a time, if that is " +
-      "less. It starts with one batch and doubles (RDDs: has all of it from the second on). A " +
+      "within a batch; a quarter of the memory divided by the tasks that run at a time, if that " +
+      "is less. It starts with one batch and doubles (RDDs: has all of it from the second on). A " +
       "task that scans several partitions at a time, as in a zip or a join, has that much ahead " +
       "in each.")
 

@@ -1,5 +1,8 @@
 package io.warmset.spark
 
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.spark.SparkEnv
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.TestBlocks
@@ -8,6 +11,12 @@ import org.apache.spark.storage.memory.warmset.TestBlocks
 object StoreAccess {
   def destroy(region: Long): Unit =
     io.warmset.region.RegionAccess.destroy(StoreHolder.current.get.store, region)
+
+  def regions: Seq[JsonNode] =
+    new ObjectMapper().readTree(StoreHolder.current.get.store.regions()).elements.asScala.toSeq
+
+  /** How often segments are held now. */
+  def pins: Long = regions.map(_.path("pins").asLong).sum
 }
 
 /** The cached blocks of this process, for tests that take them away. */
@@ -31,6 +40,9 @@ object BlockAccess {
 
   /** Bytes that Spark holds for blocks on their way into its memory store. */
   def unrollMemory: Long = TestBlocks.unrollMemory(SparkEnv.get)
+
+  /** Reads a little of the block as the memory store gives it, and forgets the reader. */
+  def beginReading(env: SparkEnv, block: BlockId): Unit = TestBlocks.beginReading(env, block)
 
   def evict(env: SparkEnv, block: BlockId): Unit = TestBlocks.evict(env, block)
 }

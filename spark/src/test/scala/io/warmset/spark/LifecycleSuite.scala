@@ -127,6 +127,17 @@ class LifecycleSuite extends AnyFunSuite with WarmsetSession {
     df.unpersist(blocking = true)
   }
 
+  test("a task that reads many partitions one after the other holds the last few only") {
+    val df = rows(40000, 40).cache()
+    df.count()
+    val held = df.coalesce(1).rdd.mapPartitions { all =>
+      all.foreach(_ => ())
+      Iterator(StoreAccess.pins)
+    }.collect().head
+    assert(held > 0 && held <= 20, s"$held holds")
+    df.unpersist(blocking = true)
+  }
+
   test("a block that Spark evicts is spilled as bytes and comes back into a region") {
     val df = rows(20000, 1)
     df.persist(StorageLevel.MEMORY_AND_DISK).count()

@@ -180,6 +180,37 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     spark = newSession()
   }
 
+  test("a serialised block whose pieces are small, but not all of it, goes into a region") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.smallPartition" -> "16m"))
+    for ((count, inRegions) <- Seq((20, 1), (2, 0))) {
+      val rdd = sc.parallelize(0 until count, 1).map { i =>
+        val bytes = new Array[Byte](1 << 20)
+        new scala.util.Random(i).nextBytes(bytes)
+        bytes
+      }.persist(StorageLevel.MEMORY_ONLY_SER)
+      for (_ <- 1 to 2) assert(rdd.map(_.length.toLong).sum() == count.toDouble * (1 << 20))
+      assert(regions.length == inRegions)
+      rdd.unpersist(blocking = true)
+    }
+    spark.stop()
+    spark = newSession()
+  }
+
+  test("a read without a task that nobody ends gives everything back") {
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+      val rdd = readings(40000, 1).persist(level)
+      rdd.count()
+      val block = BlockAccess.onlyRddBlock(SparkEnv.get)
+      for (_ <- 1 to 10) BlockAccess.beginReading(SparkEnv.get, block)
+      eventually {
+        System.gc()
+        assert(pins == 0)
+      }
+      rdd.unpersist(blocking = true)
+    }
+  }
+
   test("unpersist during a scan: the scan finishes right, then the region goes") {
     val rdd = readings(40000).persist(StorageLevel.MEMORY_ONLY)
     rdd.count()

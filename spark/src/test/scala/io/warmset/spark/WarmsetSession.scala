@@ -3,7 +3,7 @@ package io.warmset.spark
 import java.io.File
 import java.nio.file.Files
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.sql.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.{ColumnarToRowExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper}
@@ -69,12 +69,9 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
     assert(regions.isEmpty, "regions are left that nobody owns")
   }
 
-  protected def regions: Seq[JsonNode] = {
-    import scala.jdk.CollectionConverters._
-    new ObjectMapper().readTree(StoreHolder.current.get.store.regions()).elements.asScala.toSeq
-  }
+  protected def regions: Seq[JsonNode] = StoreAccess.regions
 
-  protected def pins: Long = regions.map(_.path("pins").asLong).sum
+  protected def pins: Long = StoreAccess.pins
 
   protected def segments: Long = regions.map(_.path("segments").asLong).sum
 

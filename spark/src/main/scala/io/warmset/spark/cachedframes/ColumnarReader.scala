@@ -1,7 +1,6 @@
 package io.warmset.spark.cachedframes
 
 import java.io.IOException
-import java.lang.ref.Cleaner
 import java.util.{Collections, IdentityHashMap}
 
 import scala.collection.mutable
@@ -22,11 +21,12 @@ import org.apache.spark.unsafe.Platform
  * showed before, and what it showed before that, stays pinned until the batch after is asked for.
  * Segments of the selected columns are started ahead, within a window that begins with one batch
  * and doubles. Each region it meets is retained until `close`, so that one released in mid-scan
- * stays readable. Addresses are bound only while pinned. `close` is idempotent; after it there are
- * no more batches, which is an error if the task closed it before all were read. Without a task it
- * gives everything back when it is exhausted. A task may end while another thread of it (one that
- * feeds a process) is inside a row: what is shown then stays until nobody can reach the reader any
- * more, which whoever goes on iterating can.
+ * stays readable. Addresses are bound only while pinned. Read to its end, it goes on showing what
+ * came last until a few more readers of its task have been read to theirs. `close` is idempotent;
+ * after it there are no more batches, which is an error if the task closed it before all were read.
+ * Without a task it gives everything back when it is exhausted. A task may end while another thread
+ * of it (one that feeds a process) is inside a row: what is shown then stays until nobody can reach
+ * the reader any more, which whoever goes on iterating can.
  */
 private[spark] final class ColumnarReader(
     batches: Iterator[CachedBatch],
@@ -51,7 +51,16 @@ private[spark] final class ColumnarReader(
   private var readBy: Thread = _
   private var readByMany = false
 
-  override def hasNext: Boolean = synchronized {
+  override def hasNext: Boolean = {
+    val (more, ends) = synchronized {
+      val before = exhausted
+      (advance(), exhausted && !before)
+    }
+    if (ends) task.foreach(_.finish(this))
+    more
+  }
+
+  private def advance(): Boolean = {
     if (closed && task.isDefined && !exhausted) {
       throw new TaskKilledException("the task ended before it had read all of a cached partition")
     }
@@ -67,7 +76,7 @@ private[spark] final class ColumnarReader(
   }
 
   override def next(): ColumnarBatch = synchronized {
-    if (!hasNext) throw new NoSuchElementException("no more cached batches")
+    if (!advance()) throw new NoSuchElementException("no more cached batches")
     noteThread()
     if (previous != null) pins.drop(previous)
     previous = current
@@ -90,7 +99,7 @@ private[spark] final class ColumnarReader(
       val last = new Shown(Seq(previous, current).filter(_ != null), pins)
       previous = null
       current = null
-      if (readElsewhere) LastReader.register(this, last) else last.run()
+      if (readElsewhere) TaskReaders.Unreachable.register(this, last) else last.run()
     }
   }
 
@@ -185,8 +194,6 @@ private[spark] final class ColumnarReader(
 }
 
 private[spark] object ColumnarReader {
-  private val LastReader = Cleaner.create()
-
   /** A reader of which the task, if there is one, drops the last pins. */
   def inTask(
       batches: Iterator[CachedBatch],

@@ -39,7 +39,7 @@ private[spark] final class ElementPacker(
       if (counted == ends.length) ends = java.util.Arrays.copyOf(ends, 2 * counted)
       ends(counted) = sink.position
       counted += 1
-      if (sink.position >= writer.targetBytes) emitSegment()
+      if (sink.position >= gatheredBytes(writer.targetBytes)) emitSegment()
     } else {
       RddWarnings.onHeap(element, coder.lastReason)
       emitAll(_ < ShortBytes)
@@ -101,11 +101,17 @@ private[spark] final class ElementPacker(
 
 private[spark] object ElementPacker {
   private val CutBack = 3
+  /** Of a segment's bytes, what its last frame may leave unused before other cuts are looked for. */
+  private val WasteMax = 0.02
   private val ShortBytes = StoreRoom.FrameBytes / 2
+
+  /** How many bytes to gather before a segment is cut: elements of a megabyte leave choices then. */
+  private[spark] def gatheredBytes(target: Long): Long = target + target / 2
 
   /**
    * How many of the `counted` elements that end at `ends` to put in one segment: as many as fit
-   * `target`, or a few fewer if that leaves less of the last frame unused; at least one.
+   * `target`, or a few fewer if that leaves less of the last frame unused; or, if much is unused
+   * either way, as many as have been gathered or somewhat fewer. At least one.
    */
   private[spark] def cut(ends: Array[Long], counted: Int, target: Long): Int =
     if (ends(counted - 1) < target) {
@@ -116,8 +122,13 @@ private[spark] object ElementPacker {
         val frames = (bytes + StoreRoom.FrameBytes - 1) / StoreRoom.FrameBytes
         (frames * StoreRoom.FrameBytes - bytes).toDouble / bytes
       }
-      val found = java.util.Arrays.binarySearch(ends, 0, counted, target)
-      val fitting = if (found >= 0) found + 1 else -found - 1
-      if (fitting == 0) 1 else (math.max(1, fitting - CutBack) to fitting).minBy(waste)
+      def fitting(most: Long): Int = {
+        val found = java.util.Arrays.binarySearch(ends, 0, counted, most)
+        if (found >= 0) found + 1 else -found - 1
+      }
+      val usual = fitting(target)
+      val near = (math.max(1, usual - CutBack) to math.max(1, usual)).minBy(waste)
+      if (usual == 0 || waste(near) <= WasteMax) near
+      else (near to math.max(usual, fitting(gatheredBytes(target)))).minBy(waste)
     }
 }

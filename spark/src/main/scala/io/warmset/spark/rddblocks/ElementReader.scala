@@ -84,5 +84,5 @@ private[spark] object ElementReader {
 
   /** A reader that ends with the task, if there is one. */
   def inTask(values: Iterator[Any]): ElementReader =
-    TaskReaders.closing(new ElementReader(new StoredReader(values, Prefetch.bytesMax), _))
+    TaskReaders.closingOver(new StoredReader(values, Prefetch.bytesMax))(new ElementReader(_, _))
 }

@@ -25,7 +25,7 @@ private[spark] final class SegmentWriter(holder: StoreHolder.Running) extends Au
   val targetBytes: Long = math.max(StoreRoom.FrameBytes,
     math.min(SegmentBytesMax, holder.budgetNow / 32))
 
-  /** Whether so few bytes in all are not worth a huge page. */
+  /** Whether a block of so few bytes in all is not worth a huge page. */
   def small(bytes: Long): Boolean = region == null && bytes < holder.conf.smallPartitionBytes
 
   /**

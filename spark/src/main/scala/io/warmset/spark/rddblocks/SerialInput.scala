@@ -81,5 +81,5 @@ private[spark] final class SerialInput(source: StoredReader, task: Option[TaskRe
 private[spark] object SerialInput {
   /** A stream that ends with the task, if there is one. */
   def inTask(values: Iterator[Any]): SerialInput =
-    TaskReaders.closing(new SerialInput(new StoredReader(values, Prefetch.bytesMax), _))
+    TaskReaders.closingOver(new StoredReader(values, Prefetch.bytesMax))(new SerialInput(_, _))
 }

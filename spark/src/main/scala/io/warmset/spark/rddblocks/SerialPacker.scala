@@ -29,19 +29,19 @@ private[spark] final class SerialPacker(
     if (last) serializer.close()
     var done = 0L
     while (sink.position - done >= writer.targetBytes) {
-      emit(done, writer.targetBytes)
+      emit(done, writer.targetBytes, isAll = false)
       done += writer.targetBytes
     }
     if (last && (sink.position > done || !emitted)) {
-      emit(done, sink.position - done)
+      emit(done, sink.position - done, isAll = !emitted)
       done = sink.position
     }
     drop(done)
     if (last) close()
   }
 
-  private def emit(start: Long, bytes: Long): Unit = {
-    val place = if (writer.small(bytes)) None else writer.put(sink, start, bytes)
+  private def emit(start: Long, bytes: Long, isAll: Boolean): Unit = {
+    val place = if (isAll && writer.small(bytes)) None else writer.put(sink, start, bytes)
     place match {
       case Some(place) => emit(new SerialBytes(bytes, place))
       case None => emitOnHeap(start, bytes)

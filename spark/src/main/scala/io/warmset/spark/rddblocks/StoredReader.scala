@@ -12,9 +12,9 @@ import org.apache.spark.unsafe.Platform
  * The values of one RDD block, one at a time, with the bytes of those that are handles.
  *
  * Invariant: only the current value is pinned; those after it are started within a window, which is
- * one segment until the second value is asked for. Each has a reference on its region, so that one released in
- * mid-scan stays readable. Not safe for use from several threads. `close` is idempotent, and
- * nothing can be read after it.
+ * one segment until the second value is asked for. Each has a reference on its region, so that one
+ * released in mid-scan stays readable. Not safe for use from several threads. `close` is
+ * idempotent, and nothing can be read after it.
  */
 private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax: Long)
   extends AutoCloseable {

@@ -49,22 +49,25 @@ object SparkInternals {
    */
   def recomputable(sc: SparkContext, rdds: Seq[Int]): Seq[Int] = {
     val persisted = sc.getPersistentRDDs
+    val clear = mutable.HashSet.empty[Int]
     rdds.filter(persisted.get(_).exists { rdd =>
-      checkpoint(rdd).isEmpty && !computedFromBlocks(rdd)
+      checkpoint(rdd).isEmpty && !computedFromBlocks(rdd, clear)
     })
   }
 
-  private def computedFromBlocks(rdd: RDD[_]): Boolean = {
+  /** Looks at each RDD once: those known to be computed from none are in `clear`. */
+  private def computedFromBlocks(rdd: RDD[_], clear: mutable.HashSet[Int]): Boolean = {
     val seen = mutable.HashSet.empty[Int]
     val open = mutable.Stack[RDD[_]](rdd)
     var found = false
     while (!found && open.nonEmpty) {
       val next = open.pop()
-      if (seen.add(next.id)) {
+      if (!clear.contains(next.id) && seen.add(next.id)) {
         found = checkpoint(next).exists(_.isInstanceOf[LocalRDDCheckpointData[_]])
         open.pushAll(next.dependencies.map(_.rdd))
       }
     }
+    if (!found) clear ++= seen
     found
   }
 

@@ -36,7 +36,7 @@ private[spark] class WarmMemoryStore(
     owned: OwnedValues)
   extends MemoryStore(
     conf, blockInfoManager, serializerManager, memoryManager, blockEvictionHandler) {
-  import WarmMemoryStore.{closeAdopted, closingOnFailure}
+  import WarmMemoryStore.{closeIfOpen, closingOnFailure}
 
   private val blocks = WarmMemoryStore.entries(this)
 
@@ -90,7 +90,7 @@ private[spark] class WarmMemoryStore(
           // Spark has no room even for handles: it decides what becomes of the elements.
           case Left(partial) => closingOnFailure(adopted) {
             val stream = new FilterInputStream(owned.stream(partial)) {
-              override def close(): Unit = try super.close() finally closeAdopted(adopted)
+              override def close(): Unit = try super.close() finally closeIfOpen(adopted)
             }
             stock(serializerManager.dataDeserializeStream(blockId, stream)(classTag))
           }
@@ -128,7 +128,7 @@ private[spark] class WarmMemoryStore(
         remove(blockId)
         throw refused
     }
-    if (result.isRight) closeAdopted(values)
+    if (result.isRight) closeIfOpen(values)
     result
   }
 
@@ -167,7 +167,7 @@ private[spark] class WarmMemoryStore(
     })
 
     override def next(): T = elements.next()
-    override def close(): Unit = try inner.close() finally closeAdopted(adopted)
+    override def close(): Unit = try inner.close() finally closeIfOpen(adopted)
   }
 }
 
@@ -188,8 +188,11 @@ private final class PackedEviction(manager: BlockManager, owned: OwnedValues)
           manager.diskStore.put(blockId) { channel =>
             val out = Channels.newOutputStream(channel)
             if (info.level.deserialized) {
-              manager.serializerManager.dataSerializeStream(blockId, out,
-                owned.present(values.iterator))(info.classTag.asInstanceOf[ClassTag[Any]])
+              val elements = owned.present(values.iterator)
+              try {
+                manager.serializerManager.dataSerializeStream(blockId, out, elements)(
+                  info.classTag.asInstanceOf[ClassTag[Any]])
+              } finally WarmMemoryStore.closeIfOpen(elements)
             } else {
               val in = owned.stream(values.iterator)
               try in.transferTo(out) finally in.close()
@@ -223,7 +226,7 @@ object WarmMemoryStore {
     }
   }
 
-  private def closeAdopted(values: Iterator[Any]): Unit = values match {
+  private[warmset] def closeIfOpen(values: Iterator[Any]): Unit = values match {
     case adopted: AutoCloseable => adopted.close()
     case _ =>
   }
@@ -232,7 +235,7 @@ object WarmMemoryStore {
     try body
     catch {
       case cause: Throwable =>
-        closeAdopted(values)
+        closeIfOpen(values)
         throw cause
     }
 

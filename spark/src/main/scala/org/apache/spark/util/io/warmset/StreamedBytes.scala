@@ -20,10 +20,11 @@ private[spark] final class StreamedBytes(bytes: Long, open: () => InputStream)
 
   private lazy val whole: ChunkedByteBuffer = {
     val in = open()
-    val pieces = Iterator.continually(in.readNBytes(StreamedBytes.PieceBytes))
-      .takeWhile(_.nonEmpty).map(ByteBuffer.wrap).toArray
-    in.close()
-    new ChunkedByteBuffer(pieces)
+    try {
+      val pieces = Iterator.continually(in.readNBytes(StreamedBytes.PieceBytes))
+        .takeWhile(_.nonEmpty).map(ByteBuffer.wrap).toArray
+      new ChunkedByteBuffer(pieces)
+    } finally in.close()
   }
 
   override def size: Long = bytes

@@ -56,6 +56,16 @@ object TestBlocks {
   def values(env: SparkEnv, block: BlockId): Iterator[Any] =
     env.blockManager.memoryStore.getValues(block).get
 
+  /** Reads a little of the block, and forgets the reader. */
+  def beginReading(env: SparkEnv, block: BlockId): Unit = {
+    val store = env.blockManager.memoryStore
+    if (env.blockManager.blockInfoManager.get(block).get.level.deserialized) {
+      require(store.getValues(block).get.hasNext)
+    } else {
+      require(store.getBytes(block).get.toInputStream().read() >= 0)
+    }
+  }
+
   /**
    * Puts elements by a store of this process whose values are `owned`; whether they are in it then,
    * and what the put threw.
