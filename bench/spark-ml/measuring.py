@@ -105,10 +105,8 @@ class Measuring:
         if engine not in chosen:
             if "main" in self.options.parts and not self.options.quick:
                 search = Search(name, size.shorter(self.options.tuning_iterations), self.place)
-                trials = self.raw["tuning"].setdefault(name, {})
-                search.keep(trials.get(engine, []))
                 chosen[engine] = search.best(engine, total_bytes)
-                trials[engine] = search.raw()
+                self.raw["tuning"].setdefault(name, {})[engine] = search.raw()
             else:
                 chosen[engine] = settings.first(engine, total_bytes)
         self.raw["settings"].setdefault(name, {})[engine] = chosen[engine].raw()

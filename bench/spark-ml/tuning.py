@@ -42,9 +42,7 @@ class Search:
         return min(self.seconds, key=self.seconds.__getitem__)
 
     def try_out(self, setting: Setting) -> None:
-        """Finds the seconds per pass, once; infinite if the engine died."""
-        if setting in self.seconds:
-            return
+        """Finds the seconds per pass; infinite if the engine died."""
         tried = workload(self.name, self.size)
         with Engines(self.place) as engines:
             player = engines.open(setting, self.name, self.size, "tuning")
@@ -54,14 +52,6 @@ class Search:
             self.died[setting] = str(player.died)
         self.seconds[setting] = found
         self.place.progress.note(f"tuning: {self.name}: {setting.title}: {found:.2f} s per pass")
-
-    def keep(self, trials: list[dict]) -> None:
-        """Takes over the trials that an interrupted run wrote with `raw`."""
-        for trial in trials:
-            setting = settings.from_raw(trial)
-            self.seconds[setting] = math.inf if trial["seconds"] is None else trial["seconds"]
-            if trial["died"] is not None:
-                self.died[setting] = trial["died"]
 
     def raw(self) -> list[dict]:
         """All trials."""

@@ -115,7 +115,7 @@ object WarmsetConf {
   val SmallPartition: ConfKey[Long] = bytes("smallPartition", "128k", 0L, 1024 * MiB,
     "A partition whose encoded bytes are fewer stays on the Java heap, under Spark's own rules: " +
       "memory outside the heap is given out in huge pages of 2 MiB. An RDD's also has to be " +
-      "smaller than a segment, 2 to 8 MiB by the size of the memory.")
+      "smaller than a segment: a few MiB, by the size of the memory.")
 
   val PrefetchMax: ConfKey[Long] = bytes("prefetch.max", "64m", 0L, 4096 * MiB,
     "Most bytes that the scan of a cached partition brings in ahead of where it reads, to " +

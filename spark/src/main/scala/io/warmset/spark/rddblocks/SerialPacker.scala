@@ -29,23 +29,21 @@ private[spark] final class SerialPacker(
     if (last) serializer.close()
     var done = 0L
     while (sink.position - done >= writer.targetBytes) {
-      emit(done, writer.targetBytes, isAll = false)
+      emit(done, writer.targetBytes)
       done += writer.targetBytes
     }
     if (last && (sink.position > done || !emitted)) {
-      emit(done, sink.position - done, isAll = !emitted)
+      val rest = sink.position - done
+      if (!emitted && writer.small(rest)) emitOnHeap(done, rest) else emit(done, rest)
       done = sink.position
     }
     drop(done)
     if (last) close()
   }
 
-  private def emit(start: Long, bytes: Long, isAll: Boolean): Unit = {
-    val place = if (isAll && writer.small(bytes)) None else writer.put(sink, start, bytes)
-    place match {
-      case Some(place) => emit(new SerialBytes(bytes, place))
-      case None => emitOnHeap(start, bytes)
-    }
+  private def emit(start: Long, bytes: Long): Unit = writer.put(sink, start, bytes) match {
+    case Some(place) => emit(new SerialBytes(bytes, place))
+    case None => emitOnHeap(start, bytes)
   }
 
   /** In pieces; at least one. */
