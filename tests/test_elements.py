@@ -35,6 +35,25 @@ def test_elements_round_trip_on_jdk_25(launch: Launch) -> None:
         assert_round_trips(child.call("elements.round_trips"))
 
 
+@pytest.mark.usefixtures("only_with_plugin")
+def test_objects_stay_on_the_heap_while_they_fit_and_in_regions_else(launch: Launch, spark_version: str) -> None:
+    conf = {
+        "spark.warmset.rdd.enabled": "true",
+        "spark.warmset.rdd.heapFirst": "true",
+        "spark.warmset.smallPartition": "0",
+        "spark.testing.reservedMemory": "0",
+        "spark.testing.memory": str(60 << 20),
+    }
+    with launch.warm(spark_version, conf) as child:
+        seen = child.call("rdds.leaving_the_heap")
+    fits, overflows = seen["fits"], seen["overflows"]
+    assert fits["right"] and overflows["right"]
+    assert fits["cached"] == overflows["cached"] == seen["partitions"]
+    assert fits["held"] == 0 and overflows["held"] >= seen["partitions"] - 3, seen
+    assert overflows["spark_disk"] == 0 and overflows["spark_memory"] < 20 << 20
+    assert seen["left"] == 0
+
+
 def test_the_jar_has_what_it_bundles_under_its_own_name_with_its_licences() -> None:
     with zipfile.ZipFile(paths.plugin_jar()) as jar:
         names = set(jar.namelist())

@@ -31,9 +31,8 @@ POOL_BYTES_MIN = 32 * MIB
 # Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest hardly any.
 STOCK_HEAPS = (0.5, 0.65, 0.8)
 WARMSET_HEAPS = (0.16, 0.25)
-# Where everything fits, stock Spark is best off with nearly all as heap, and Warmset with a heap for its work alone.
-STOCK_HEAP_FITS = 0.9
-WARMSET_HEAP_BYTES_FITS = 1536 * MIB
+# Where everything fits, both are best off with nearly all as heap.
+HEAP_FITS = 0.9
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ class Setting:
     serialiser: str = "java"
     # Of the RDD of objects; MLlib's trainers choose theirs.
     level: str = "MEMORY_AND_DISK"
+    # Of Warmset: heap and pool share one budget, and what fits stays on the heap.
+    heap_first: bool = False
 
     @property
     def pool_bytes(self) -> int | None:
@@ -59,6 +60,7 @@ class Setting:
     def title(self) -> str:
         """For people."""
         pool = "" if self.pool_bytes is None else f" + {self.pool_bytes >> 20}m"
+        pool += " shared" if self.heap_first else ""
         kept = " serialised" if self.level.endswith("_SER") else ""
         return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector} {self.serialiser}{kept}"
 
@@ -73,9 +75,12 @@ class Setting:
         return replace(self, total_bytes=total_bytes, heap_bytes=max(HEAP_BYTES_MIN, heap))
 
     def for_fits(self, total_bytes: int) -> Setting:
-        """The same choice where everything fits."""
-        heap = int(total_bytes * STOCK_HEAP_FITS) if self.engine == "stock" else WARMSET_HEAP_BYTES_FITS
-        return replace(self, total_bytes=total_bytes, heap_bytes=min(heap, int(total_bytes * STOCK_HEAP_FITS)))
+        """Stock's choice where everything fits: objects, on a heap that is nearly all."""
+        return replace(self, total_bytes=total_bytes, heap_bytes=int(total_bytes * HEAP_FITS), level="MEMORY_AND_DISK")
+
+    def with_plugin(self) -> Setting:
+        """Stock's choice, with Warmset in it."""
+        return replace(self, engine="warmset", heap_first=True)
 
     def spec(self, cpus: int, scratch: Path, file_bytes: int) -> Spec:
         """The engine. Each file of the data becomes one partition."""
@@ -83,6 +88,9 @@ class Setting:
             made = engines.warmset(self.heap_bytes + self.pool_bytes, cpus, scratch, self.heap_bytes)
             jars = [engines.JAR, JOBS_JAR]
             ours = {"spark.warmset.rdd.enabled": "true"}
+            if self.heap_first:
+                del made.conf["spark.warmset.memory"]
+                ours["spark.warmset.totalMemory"] = engines.mib(self.heap_bytes + self.pool_bytes)
         else:
             made = Spec("stock", "stock", engines.common(self.heap_bytes, cpus, scratch))
             jars, ours = [JOBS_JAR], {}

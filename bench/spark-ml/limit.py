@@ -7,8 +7,10 @@ from statistics import mean
 from harness.statistics import geomean
 
 
-def distances(main: dict[str, dict], fits: dict[str, dict]) -> dict[str, dict]:
+def distances(main: dict[str, dict], fits: dict[str, dict], factor: float) -> dict[str, dict]:
     """For each workload in both regimes' raw figures: Warmset's pass over what it must cost at the least.
+
+    In `main` there are `factor` times as many rows.
 
     That is max(the faster engine's pass when all fits, missing bytes' time). Bytes are missing that the pool has no
     room for, whether or not they were read. `ratio_of_total` takes the whole total for the pool, as if a JVM needed
@@ -17,7 +19,7 @@ def distances(main: dict[str, dict], fits: dict[str, dict]) -> dict[str, dict]:
     found = {}
     for name in [name for name in main if name in fits]:
         ours = main[name]["passes"]["warmset"]
-        resident = [each["seconds"] for each in fits[name]["passes"].values() if each]
+        resident = [factor * each["seconds"] for each in fits[name]["passes"].values() if each]
         if ours is None or not resident or ours["live_bytes"] is None:
             continue
         setting, speed = main[name]["settings"]["warmset"], mean(main[name]["disk_bytes_per_s"])

@@ -46,9 +46,12 @@ class Measuring:
         if "main" in options.parts:
             yield from self.regime("main", self.size(options.rows), options.total_bytes, options.rounds)
         if "fits" in options.parts:
-            yield from self.regime("fits", self.size(options.rows), options.fits_bytes, options.rounds)
+            # Half the rows, so that both engines may be alive: this ratio is small, and the machine's speed changes.
+            yield from self.regime("fits", self.size(options.rows // 2), options.fits_bytes, options.rounds)
         if {"main", "fits"} <= self.raw["regimes"].keys():
-            self.raw["limit"] = limit.distances(self.workloads("main"), self.workloads("fits"))
+            main, fits = (self.raw["regimes"][name] for name in ("main", "fits"))
+            factor = main["rows"] / fits["rows"]
+            self.raw["limit"] = limit.distances(main["workloads"], fits["workloads"], factor)
             yield
         if "memory" in options.parts:
             size = self.size(options.rows).shorter(options.tuning_iterations)
@@ -68,7 +71,7 @@ class Measuring:
 
     def size(self, rows: int) -> Size:
         """The data of so many rows, generated if it is not there; files stay as large."""
-        files = self.options.files * max(1, rows // self.options.rows)
+        files = max(1, self.options.files * rows // self.options.rows)
         self.place.progress.step(f"generating {rows} rows of numbers (kept in data/)")
         return Size(learnable.table(rows, files, self.options.single), rows, files, self.options.iterations)
 
@@ -84,10 +87,11 @@ class Measuring:
                 if each in raw["workloads"] or (among is not None and each not in among):
                     continue
                 chosen = [self.setting(each, engine, size, self.options.total_bytes) for engine in ENGINES]
-                fitted = [
-                    setting.for_fits(total_bytes) if name == "fits" else setting.within(total_bytes)
-                    for setting in chosen
-                ]
+                if name == "fits":
+                    stock = chosen[0].for_fits(total_bytes)
+                    fitted = [stock, stock.with_plugin()]
+                else:
+                    fitted = [setting.within(total_bytes) for setting in chosen]
                 # What was found is kept before it is used.
                 yield
                 speeds = [disk_speed(self.place.scratch)["read_bytes_per_s"]]

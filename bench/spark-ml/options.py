@@ -92,7 +92,7 @@ def parse() -> Options:
         rows=given.rows or (240_000 if quick else 16_000_000),
         files=8 if quick else 80,
         total_bytes=(given.total or (1216 if quick else 3112)) * MIB,
-        fits_bytes=(given.fits or (2048 if quick else 14_336)) * MIB,
+        fits_bytes=(given.fits or (2048 if quick else 7168)) * MIB,
         rounds=given.rounds or (1 if quick else 2),
         iterations=given.iterations or (12 if quick else 20),
         tuning_iterations=4,

@@ -50,16 +50,21 @@ class Duel:
 
     @property
     def all_fits(self) -> bool:
-        """Whether stock put nothing on disk, and Warmset's pool held everything."""
-        stock, ours = (self.summary(engine) or {} for engine in ("stock", "warmset"))
-        live, resident = ours.get("live_bytes"), ours.get("resident_bytes")
-        return stock.get("disk_bytes") == 0 and bool(live) and resident >= ALL * live
+        """Whether Spark put nothing on disk in either, and Warmset's pool held all that was in regions."""
+        both = [self.summary(engine) or {} for engine in ("stock", "warmset")]
+        live, resident = both[1].get("live_bytes"), both[1].get("resident_bytes")
+        on_heap = all(each.get("disk_bytes") == 0 for each in both)
+        return on_heap and live is not None and resident >= ALL * live
 
     @property
     def sound(self) -> bool:
         """Whether Warmset finished and kept what was cached, and nothing differs."""
         ours = self.summary("warmset")
-        return self.equal and self.player("warmset").died is None and ours is not None and bool(ours["live_bytes"])
+        if ours is None or self.player("warmset").died is not None:
+            return False
+        # Without Warmset's store there is no such figure; with it, what fits may be on the heap.
+        kept = ours["live_bytes"] or (ours["memory_bytes"] if self.all_fits else 0)
+        return self.equal and bool(kept)
 
     def raw(self) -> dict:
         """Everything, for the raw results."""

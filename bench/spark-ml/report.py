@@ -44,6 +44,7 @@ def regime(name: str, raw: dict) -> str:
 def setting(raw: dict) -> str:
     """How the engine was set."""
     pool = f" + {raw['pool_bytes'] >> 20}m" if raw["pool_bytes"] else ""
+    pool += " shared" if raw.get("heap_first") else ""
     return f"  {raw['heap_bytes'] >> 20}m{pool} {raw['collector']} {raw['serialiser']}"
 
 
@@ -101,11 +102,13 @@ Kryo; stock only) for each workload; linear regression and SVM take logistic
 regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to eight
 digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
 
-- `main`: {options.total_bytes >> 20} MiB, about half of the data. `fits`: {options.fits_bytes >> 20} MiB.
+- `main`: {options.total_bytes >> 20} MiB, about half of the data.
+- `fits`: half the rows in {options.fits_bytes >> 20} MiB. Both engines have stock's collector and serialiser, and nine
+  tenths as heap; Warmset has `spark.warmset.totalMemory`, and keeps what fits on the heap, as stock does.
 - `1x`, `4x`: the data is about once and four times the memory; one fit each.
 - A pass's time is split by its tasks' time: compute is CPU, which for stock Spark holds the decoding of blocks from
   disk; collection is what Spark counts of it; reading is the rest, waiting for the disk. `waits` are those that
   Warmset itself counts, summed over tasks.
-- `limit`: a pass in `main` over max(the faster engine's pass in `fits`, bytes that the pool has no room for / the
-  disk's O_DIRECT bandwidth at its best queue depth, measured before and after the workload: the mean).
+- `limit`: a pass in `main` over max(the faster engine's pass in `fits` for as many rows, bytes that the pool has no
+  room for / the disk's O_DIRECT bandwidth at its best queue depth, measured before and after the workload: the mean).
 """

@@ -34,7 +34,7 @@ class Fake:
     opened: ClassVar[list[str]] = []
     differs = False
     kept_bytes = 3 << 30
-    fits_bytes = 8 << 30
+    fits_bytes = 6 << 30
 
     def __init__(self, spec: Spec, limit_bytes: int) -> None:
         self.spec, self.limit_bytes = spec, limit_bytes
@@ -112,7 +112,16 @@ def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     assert measuring.raw["memory"]["stock"]["bytes"] == 960 * MIB
     assert {each["collector"] for each in measuring.raw["settings"]["lgr"].values()} == {"Parallel"}
     assert set(measuring.raw["regimes"]) == {"main", "fits", "1x", "4x"}
-    assert not measuring.raw["regimes"]["fits"]["workloads"]["lr"]["alive_together"]
+    fits = measuring.raw["regimes"]["fits"]
+    assert fits["rows"] == measuring.raw["regimes"]["main"]["rows"] // 2
+    assert not fits["workloads"]["lr"]["alive_together"]
+    chosen = fits["workloads"]["lr"]["settings"]
+    assert chosen["warmset"] == {
+        **chosen["stock"],
+        "engine": "warmset",
+        "heap_first": True,
+        "pool_bytes": chosen["warmset"]["pool_bytes"],
+    }
     text = bench["report"].tables(measuring.raw)
     assert "least memory" in text and "results equal" in text and "DIFFER" not in text
     bench["chart"].save(measuring.raw["regimes"], tmp_path / "chart.png")

@@ -31,6 +31,31 @@ def java_rows(spark: SparkSession, rows: int = 20_000) -> dict[str, Any]:
     }
 
 
+def leaving_the_heap(spark: SparkSession, rows: int = 400_000, partitions: int = 16) -> dict[str, Any]:
+    """Persists objects for which Spark's memory has no room, and some for which it has."""
+    seen = {}
+    for name, count in (("fits", rows // 100), ("overflows", rows)):
+        frame = spark.range(0, count, 1, partitions).selectExpr("id", "array(id, -id, id * 3) as a", "'n' || id as s")
+        persisted = frame._jdf.toJavaRDD().persist(
+            spark.sparkContext._getJavaStorageLevel(StorageLevel(True, True, False, True))
+        )
+        # Counts what is persisted, not what Spark's SQL would make of it.
+        counts = [persisted.count() for _ in range(2)]
+        again = type(frame)(spark._jsparkSession.createDataFrame(persisted, frame._jdf.schema()), spark)
+        total = again.selectExpr("sum(id + a[1] + a[2]) + sum(length(s))").first()[0]
+        expected = frame.selectExpr("sum(id * 3) + sum(length('n' || id))").first()[0]
+        (info,) = spark.sparkContext._jsc.sc().getRDDStorageInfo()
+        seen[name] = {
+            "right": counts == [count] * 2 and total == expected,
+            "cached": info.numCachedPartitions(),
+            "spark_disk": info.diskSize(),
+            "spark_memory": info.memSize(),
+            "held": regions.count(spark),
+        }
+        persisted.unpersist(True)
+    return {**seen, "partitions": partitions, "left": regions.left_after_collection(spark)}
+
+
 def pickled(spark: SparkSession, rows: int = 20_000) -> dict[str, Any]:
     """Persists what Python's workers make of a range."""
     persisted = spark.sparkContext.range(rows, numSlices=2).map(lambda i: (i, str(i))).persist()

@@ -19,7 +19,7 @@ pub(crate) const LIMITS: usize = 4;
 /// Numbers that go into a tick.
 pub(crate) const TICK: usize = 7;
 /// Numbers that come out of it.
-pub(crate) const DECISION: usize = 11;
+pub(crate) const DECISION: usize = 12;
 
 static SPLITS: LazyLock<HashMap<jlong, Mutex<Running>>> = LazyLock::new(HashMap::new);
 static NEXT: AtomicI64 = AtomicI64::new(1);
@@ -72,6 +72,7 @@ pub(crate) fn tick(handle: jlong, store: &Store, heap: [jlong; TICK]) -> Result<
         seen.wait_ns,
         (seen.passes * 1e6) as u64,
         decision.heap_grow_to_bytes.unwrap_or(0),
+        decision.shed_bytes,
     ];
     Ok(numbers.map(|number| jlong::try_from(number).unwrap_or(jlong::MAX)))
 }

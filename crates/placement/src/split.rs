@@ -126,12 +126,23 @@ pub struct SplitDecision {
     pub heap_grow_to_bytes: Option<u64>,
     /// Ask the heap for a collection now that leaves it no larger than this.
     pub collect_to_bytes: Option<u64>,
+    /// So many bytes of objects that are cached on the heap would do more in the pool: they live, and are in the way.
+    pub shed_bytes: u64,
     /// Moves of the split so far.
     pub moves: u64,
     /// Of those, against the one before.
     pub turns: u64,
     /// The heap gave nothing back whenever it was asked: the split moves only where the heap grows by itself.
     pub is_stiff: bool,
+}
+
+/// What one side was worth, and did not get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Lacks {
+    /// The heap's live bytes were in the way.
+    pool: u64,
+    /// The heap cannot be larger.
+    heap: u64,
 }
 
 /// Who gets memory from the other.
@@ -205,19 +216,20 @@ impl Split {
         if self.goal == u64::MAX {
             self.goal = tick.total_bytes.saturating_sub(self.limits.pool_start_bytes);
         }
-        let mut missing = 0;
+        let mut lacks = Lacks::default();
         if has_rates {
             self.worth.learn(tick);
-            missing = self.shift(tick);
+            lacks = self.shift(tick);
         }
         self.goal = self.goal.max(self.floor(tick)).min(self.ceiling(tick));
         self.give_pool(tick);
-        let collect_to_bytes = if has_rates { self.ask(tick, missing) } else { None };
+        let collect_to_bytes = if has_rates { self.ask(tick, lacks.pool) } else { None };
         SplitDecision {
             pool_budget_bytes: self.budget,
             heap_allowed_bytes: self.goal,
             heap_grow_to_bytes: self.grow_to(tick),
             collect_to_bytes,
+            shed_bytes: lacks.pool.max(lacks.heap),
             moves: self.moves,
             turns: self.turns,
             is_stiff: self.asking.is_stiff(),
@@ -250,11 +262,11 @@ impl Split {
         self.live_least = Some(now.min(least.saturating_add(rise)));
     }
 
-    /// Moves the heap's allowance by one step, if a byte is worth clearly more on one side. Gives the bytes by
-    /// which the heap's live bytes were in the way.
-    fn shift(&mut self, tick: &SplitTick) -> u64 {
+    /// Moves the heap's allowance by one step, if a byte is worth clearly more on one side. Gives what that
+    /// side did not get.
+    fn shift(&mut self, tick: &SplitTick) -> Lacks {
         if self.asking.is_stiff() {
-            return 0;
+            return Lacks::default();
         }
         let least = self.live_least.unwrap_or(0);
         let free = tick.heap_committed_bytes.saturating_sub(least).max(FRAME_BYTES);
@@ -268,10 +280,10 @@ impl Split {
         let turns = self.last.is_some_and(|last| last != direction);
         let is_strong = strength >= BAND_PHASE && cost >= COST_STRONG && !turns;
         if self.worth.ticks() < SETTLE_TICKS && !is_strong {
-            return 0;
+            return Lacks::default();
         }
         if cost < COST_MIN || strength < if turns { self.band } else { BAND } {
-            return 0;
+            return Lacks::default();
         }
         // If collections cost as one over the free heap, and waits in proportion to what is absent, the sum of
         // both is least where the free heap is larger by the root of the ratio.
@@ -287,31 +299,32 @@ impl Split {
         };
         let step = (best as u64).min(most);
         if step < least {
-            return 0;
+            return Lacks::default();
         }
         let before = self.goal;
-        let mut missing = 0;
+        let mut lacks = Lacks::default();
         match direction {
             // What is given back already counts; what is not is waited for.
-            Direction::ToPool if tick.heap_committed_bytes > self.goal.saturating_add(least) => return 0,
+            Direction::ToPool if tick.heap_committed_bytes > self.goal.saturating_add(least) => return lacks,
             Direction::ToPool => {
                 let wanted = self.goal.min(tick.heap_committed_bytes).saturating_sub(step);
-                missing = self.floor(tick).saturating_sub(wanted).min(step);
+                lacks.pool = self.floor(tick).saturating_sub(wanted).min(step);
                 self.goal = wanted.max(self.floor(tick)).min(self.goal);
             }
             // What was given and is not used yet is enough.
             Direction::ToHeap if tick.heap_committed_bytes.saturating_add(self.guard(tick)) < self.goal => {
-                return 0;
+                return Lacks::default();
             }
             Direction::ToHeap => {
                 let wanted = self.goal.max(tick.heap_committed_bytes).saturating_add(step);
+                lacks.heap = wanted.saturating_sub(self.ceiling(tick)).min(step);
                 self.goal = wanted.min(self.ceiling(tick)).max(self.goal);
             }
         }
         if self.goal != before {
             self.moved(direction, turns, strength);
         }
-        missing
+        lacks
     }
 
     fn moved(&mut self, direction: Direction, turns: bool, strength: f64) {

@@ -118,8 +118,9 @@ public final class NativeStore {
    * @param out becomes: the pool's budget, what the heap may have, the size to which it should be collected now
    *     (Long.MAX_VALUE: no collection), moves of the split, turns among them, whether the heap gives nothing back (1 or
    *     0), bytes of the pool's memory, bytes that are in no frame, nanoseconds that readers waited since the last
-   *     tick, millionths of all cached bytes that they read, the size to which the heap should be made to grow (0: none);
-   *     a look has no waits and no reads, and its absent bytes are those of the last tick
+   *     tick, millionths of all cached bytes that they read, the size to which the heap should be made to grow (0: none),
+   *     bytes of cached objects that should leave the heap; a look has no waits and no reads, and its absent bytes are
+   *     those of the last tick
    */
   public static native void splitTick(long split, long store, long[] heap, long[] out);
 

@@ -16,8 +16,10 @@ import org.apache.spark.storage.memory.warmset.OwnedValues
  * they are wanted there; and handles that the store owns are marked so.
  *
  * @param everyRdd whether RDDs go to regions at any level that keeps objects in memory
+ * @param heapFirst whether those for which Spark's memory has room stay there
  */
-private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues {
+private[spark] final class BlockOwnership(everyRdd: Boolean, heapFirst: Boolean = false)
+  extends OwnedValues {
   override def putting[T](block: BlockId)(put: => T): T = WritingRdds.within(block)(put)
 
   override def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any] = {
@@ -31,6 +33,19 @@ private[spark] final class BlockOwnership(everyRdd: Boolean) extends OwnedValues
     }
     into.getOrElse(source)
   }
+
+  override def keptAsObjects(first: Any): Boolean =
+    heapFirst && everyRdd && !first.isInstanceOf[WarmBatch] && !leavesAlone(first)
+
+  override def packing[T](values: Iterator[Any])(use: Array[Any] => T): Option[T] =
+    StoreHolder.current.map { holder =>
+      val scope = TaskScope.apart()
+      val packer = scope.guard(new ElementPacker(values, holder, scope))
+      // Whoever is told to free Spark's memory holds its lock: others' blocks are not to be waited for.
+      WritingRdds.none {
+        try use(packer.toArray[Any]) finally packer.close()
+      }
+    }
 
   private def leavesAlone(element: Any): Boolean =
     element != null && ElementCoder.leavesAlone(element.getClass)

@@ -71,6 +71,9 @@ private[spark] final class TaskScope private () {
 }
 
 private[spark] object TaskScope {
+  /** A scope that no task ends: whoever began it does, by what `guard` gave. */
+  def apart(): TaskScope = new TaskScope
+
   /** For a thread that goes on with what its task began: no part must pass for the whole. */
   def ended(): TaskKilledException =
     new TaskKilledException("the task ended before its partition was cached")

@@ -50,12 +50,18 @@ final case class WarmsetConf(
     smallPartitionBytes: Long,
     prefetchBytesMax: Long,
     rddEnabled: Boolean,
-    statsIntervalMs: Long)
+    heapFirst: Option[Boolean],
+    statsIntervalMs: Long) {
+
+  /** Whether RDDs stay on the heap as objects while Spark's memory has room for them. */
+  def rddHeapFirst: Boolean = heapFirst.getOrElse(totalMemoryBytes.isDefined)
+}
 
 object WarmsetConf {
   val Prefix = "spark.warmset."
 
   private val MiB = 1L << 20
+  private val BooleanAllowed = "true or false"
 
   /** Nothing smaller holds the segments that one task writes and reads at a time. */
   val MemoryBytesMin: Long = 16 * MiB
@@ -126,8 +132,18 @@ object WarmsetConf {
 
   val RddEnabled: ConfKey[Boolean] = boolean("rdd.enabled", default = false,
     "Whether `rdd.persist()` keeps its data in regions as well, and with it what MLlib's trainers " +
-      "persist. Readers get elements made anew, as from a serialised level. When false, only " +
-      "cached DataFrames do, and RDDs persisted with `persistWarm()`.")
+      "persist. Readers get elements made anew, as from a serialised level (but see " +
+      "`spark.warmset.rdd.heapFirst`). When false, only cached DataFrames do, and RDDs persisted " +
+      "with `persistWarm()`.")
+
+  val RddHeapFirst: ConfKey[Option[Boolean]] = ConfKey("spark.warmset.rdd.heapFirst",
+    "true with `spark.warmset.totalMemory`, else false", BooleanAllowed,
+    "Whether an RDD for which Spark's own storage memory has room stays on the Java heap as " +
+      "objects, as without Warmset, where reading costs nothing and readers share the objects. " +
+      "It goes to regions when it does not all fit, when Spark needs the memory, or when that " +
+      "memory does more for other cached data. Of levels that keep objects; with " +
+      "`spark.warmset.rdd.enabled`.",
+    text => Some(truth(text)), () => None)
 
   val StatsInterval: ConfKey[Long] = ConfKey("spark.warmset.stats.interval", "3s",
     "a duration of at least 100ms, such as 3s",
@@ -140,26 +156,27 @@ object WarmsetConf {
 
   /** Every key, in the order of the reference. */
   val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directory, FlashMax, HugePages,
-    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, StatsInterval)
+    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
   def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
     Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
     Directory.read(get), FlashMax.read(get), HugePages.read(get), Io.read(get), RowGroup.read(get),
     SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
-    StatsInterval.read(get))
+    RddHeapFirst.read(get), StatsInterval.read(get))
 
   /** The names under our prefix that no key has: most likely misspelt. */
   def unknown(names: Iterable[String]): Seq[String] =
     names.filter(_.startsWith(Prefix)).toSeq.diff(keys.map(_.name)).sorted
 
   private def boolean(name: String, default: Boolean, doc: String): ConfKey[Boolean] =
-    ConfKey(Prefix + name, default.toString, "true or false", doc,
-      _.toLowerCase(java.util.Locale.ROOT) match {
-        case "true" => true
-        case "false" => false
-        case _ => throw new IllegalArgumentException
-      }, () => default)
+    ConfKey(Prefix + name, default.toString, BooleanAllowed, doc, truth, () => default)
+
+  private def truth(text: String): Boolean = text.toLowerCase(java.util.Locale.ROOT) match {
+    case "true" => true
+    case "false" => false
+    case _ => throw new IllegalArgumentException
+  }
 
   private def choice(name: String, default: String, of: Seq[String], doc: String) =
     ConfKey[String](Prefix + name, default, of.mkString("one of ", ", ", ""), doc,

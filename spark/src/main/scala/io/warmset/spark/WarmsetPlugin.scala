@@ -216,7 +216,7 @@ private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
   private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf): Unit = {
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
-    SparkInternals.installMemoryStore(new BlockOwnership(conf.rddEnabled))
+    SparkInternals.installMemoryStore(new BlockOwnership(conf.rddEnabled, conf.rddHeapFirst))
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()

@@ -41,6 +41,12 @@ object BlockAccess {
   /** Bytes that Spark holds for blocks on their way into its memory store. */
   def unrollMemory: Long = TestBlocks.unrollMemory(SparkEnv.get)
 
+  /** Of Spark's memory: what blocks take. */
+  def storageMemory: Long = TestBlocks.storageMemory(SparkEnv.get)
+
+  /** Has Spark free memory for a task; what blocks took before, and what it says became free. */
+  def free(bytes: Long): (Long, Long) = TestBlocks.free(SparkEnv.get, bytes)
+
   /** Reads a little of the block as the memory store gives it, and forgets the reader. */
   def beginReading(env: SparkEnv, block: BlockId): Unit = TestBlocks.beginReading(env, block)
 

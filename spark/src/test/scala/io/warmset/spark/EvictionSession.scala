@@ -34,12 +34,6 @@ trait EvictionSession extends WarmsetSession with TimeLimits { this: Suite =>
   }.groupMap(_._1)(_._2).map { case (rdd, of) => rdd -> of.toSet }
     .withDefaultValue(Set.empty)
 
-  protected def inRegions(rdd: Int): Int = {
-    val prefix = s"rdd_${rdd}_"
-    new ObjectMapper().readTree(RegionBlocks.annotate(() => Warmset.regionsJson())).findValuesAsText("block")
-      .stream.filter(_.startsWith(prefix)).count().toInt
-  }
-
   /** Runs `body`, and looks all the while at the disk space that is taken. */
   protected def watchingFlash[T](body: => T): T = {
     val done = new AtomicBoolean

@@ -137,6 +137,9 @@ private class EndingTask(ends: Boolean) extends OwnedValues {
   override def adoptBytes(
       values: Iterator[Any],
       open: OutputStream => SerializationStream): Option[Iterator[Any]] = ours.adoptBytes(values, open)
+  override def keptAsObjects(first: Any): Boolean = ours.keptAsObjects(first)
+  override def packing[T](values: Iterator[Any])(use: Array[Any] => T): Option[T] =
+    ours.packing(values)(use)
   override def packed(first: Any): Boolean = ours.packed(first)
   override def present(values: Iterator[Any]): Iterator[Any] = ours.present(values)
   override def stream(values: Iterator[Any]): InputStream = ours.stream(values)

@@ -19,6 +19,13 @@ class WarmsetConfSuite extends AnyFunSuite {
     assert(conf.statsIntervalMs == 3000)
   }
 
+  test("with one budget RDDs stay on the heap while they fit, unless it is said otherwise") {
+    val total = "spark.warmset.totalMemory" -> "2g"
+    assert(!read().rddHeapFirst && read(total).rddHeapFirst)
+    assert(!read(total, "spark.warmset.rdd.heapFirst" -> "false").rddHeapFirst)
+    assert(read("spark.warmset.rdd.heapFirst" -> "true").rddHeapFirst)
+  }
+
   test("settings are read with their units") {
     val conf = read("spark.warmset.memory" -> "2g", "spark.warmset.dir" -> "/tmp",
       "spark.warmset.flashMax" -> "10g", "spark.warmset.hugePages" -> "hugetlb",

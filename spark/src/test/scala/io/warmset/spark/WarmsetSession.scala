@@ -3,7 +3,7 @@ package io.warmset.spark
 import java.io.File
 import java.nio.file.Files
 
-import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.spark.sql.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.{ColumnarToRowExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanHelper}
@@ -72,6 +72,13 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
   protected def regions: Seq[JsonNode] = StoreAccess.regions
 
   protected def pins: Long = StoreAccess.pins
+
+  /** How many blocks of that RDD lie in regions. */
+  protected def inRegions(rdd: Int): Int = {
+    val prefix = s"rdd_${rdd}_"
+    new ObjectMapper().readTree(RegionBlocks.annotate(() => Warmset.regionsJson())).findValuesAsText("block")
+      .stream.filter(_.startsWith(prefix)).count().toInt
+  }
 
   protected def segments: Long = regions.map(_.path("segments").asLong).sum
 

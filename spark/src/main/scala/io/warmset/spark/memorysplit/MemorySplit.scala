@@ -7,6 +7,7 @@ import io.warmset.region.{NativeStore, Store}
 import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.warmset.SparkInternals
 
 /**
  * One budget for the Java heap and a store's pool: looks ten times a second and after each
@@ -21,6 +22,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 
   private val heap = new MemorySplitHeap
   private val lookQueued = new AtomicBoolean
+  private val shedding = new AtomicBoolean
   private var handle = 0L
   private var timer: ScheduledExecutorService = _
   private val out = new Array[Long](Outs)
@@ -117,7 +119,16 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
         MemorySplitHeap.advice.map(what => s"; $what").getOrElse(""))
     }
     seen = Seen(total, out(PoolBudget), out(HeapAllowed), outside, out(Moves), seen.collections)
+    if (out(Shed) > 0) shed(out(Shed))
     if (out(CollectTo) != Long.MaxValue) collect(out(CollectTo))
+  }
+
+  /** Has cached objects leave the heap, on a thread of its own: ticks do not wait for the disk. */
+  private def shed(bytes: Long): Unit = if (shedding.compareAndSet(false, true)) {
+    val work = new Thread(() => try guarded(SparkInternals.packIdle(bytes)) finally shedding.set(false),
+      "warmset-shed")
+    work.setDaemon(true)
+    work.start()
   }
 
   /** Takes the time of a collection that was asked for out of the rates. */
@@ -166,7 +177,8 @@ private[spark] object MemorySplit {
   private val IsStiff = 5
   private val PoolBytes = 6
   private val GrowTo = 10
-  private val Outs = 11
+  private val Shed = 11
+  private val Outs = 12
 
   private final case class Seen(
       totalBytes: Long,

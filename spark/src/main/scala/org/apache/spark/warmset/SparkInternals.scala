@@ -13,7 +13,7 @@ import org.apache.spark.storage.memory.warmset.{IdleBlocks, OwnedValues, WarmMem
 /**
  * What Warmset asks of Spark that Spark keeps to itself; nothing else of ours refers to these.
  *
- * Invariant: reads only, but for `installMemoryStore`, `removeBlock` and `removeIfIdle`.
+ * Invariant: reads only, but for `installMemoryStore`, `removeBlock`, `removeIfIdle` and `packIdle`.
  */
 object SparkInternals {
   def encryptionEnabled(conf: SparkConf): Boolean = conf.get(config.IO_ENCRYPTION_ENABLED)
@@ -37,6 +37,13 @@ object SparkInternals {
   /** Removes the block as `removeBlock` does, but only if nobody reads or writes it now. */
   def removeIfIdle(block: BlockId, recomputable: Boolean): Boolean =
     Option(SparkEnv.get).exists(IdleBlocks.remove(_, block, recomputable))
+
+  /** Has so many bytes of RDDs that lie on the heap as objects, those used longest ago, put into regions. */
+  def packIdle(bytes: Long): Unit =
+    Option(SparkEnv.get).map(_.blockManager.memoryStore).foreach {
+      case store: WarmMemoryStore => store.packIdle(bytes)
+      case _ =>
+    }
 
   /** Whether `removeIfIdle` leaves the block alone unless it is told that it is recomputable. */
   def needsLineage(block: BlockId): Boolean =

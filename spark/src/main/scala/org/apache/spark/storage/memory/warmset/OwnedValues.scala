@@ -30,6 +30,18 @@ trait OwnedValues {
       values: Iterator[Any],
       open: OutputStream => SerializationStream): Option[Iterator[Any]]
 
+  /**
+   * Whether a block of these values stays as objects while Spark's memory has room for all of its
+   * RDD; they are packed as of `adopt`, or in their place, when it has not.
+   */
+  def keptAsObjects(first: Any): Boolean
+
+  /**
+   * What stands for values that the store has as objects; nothing is evicted for it. None where
+   * there is no store for it. What `use` does not commit is closed.
+   */
+  def packing[T](values: Iterator[Any])(use: Array[Any] => T): Option[T]
+
   /** Whether a block that begins with this value is packed. */
   def packed(first: Any): Boolean
 

@@ -25,20 +25,21 @@ import org.apache.spark.util.io.warmset.StreamedBytes
  * store in the end: hence `commit`. Invariant: a value is committed only after its block is in the
  * store. The value may have been closed by then (another task evicted the block), so commit and
  * close must be harmless in either order. Handles are charged as heap memory, whatever the level:
- * what they stand for is not Spark's memory. Everything else is Spark's.
+ * what they stand for is not Spark's memory. Blocks that may stay as objects are packed in their place
+ * before Spark drops any. Everything else is Spark's.
  */
 private[spark] class WarmMemoryStore(
-    conf: SparkConf,
-    blockInfoManager: BlockInfoManager,
-    serializerManager: SerializerManager,
-    memoryManager: MemoryManager,
+    manager: BlockManager,
+    memory: MemoryManager,
     blockEvictionHandler: BlockEvictionHandler,
     owned: OwnedValues)
-  extends MemoryStore(
-    conf, blockInfoManager, serializerManager, memoryManager, blockEvictionHandler) {
-  import WarmMemoryStore.{closeIfOpen, closingOnFailure}
+  extends MemoryStore(manager.conf, manager.blockInfoManager, manager.serializerManager, memory,
+    blockEvictionHandler) {
+  import WarmMemoryStore.{closeIfOpen, closingOnFailure, HandlesBytes}
 
+  private val serializerManager = manager.serializerManager
   private val blocks = WarmMemoryStore.entries(this)
+  private val objects = new ObjectPacking(manager, memory, blocks, owned)
 
   private[storage] override def putIteratorAsValues[T](
       blockId: BlockId,
@@ -50,10 +51,73 @@ private[spark] class WarmMemoryStore(
     } else owned.putting(blockId) {
       // The one level of objects outside the heap is ours: see WarmLevel.
       val warm = memoryMode == MemoryMode.OFF_HEAP
-      val adopted = owned.adopt(values, warm)
-      putOwned(blockId, adopted, classTag).left.map(new Presented(_, adopted))
+      val source = values.buffered
+      val mayStay = !warm && source.headOption.exists(owned.keptAsObjects)
+      if (mayStay && !objects.blocks.overflowed(rddOf(blockId))) putObjects(blockId, source, classTag)
+      else {
+        if (mayStay) objects.packSome(rddOf(blockId))
+        putAdopted(blockId, source, warm, classTag)
+      }
     }
   }
+
+  private def rddOf(block: BlockId): Int = block.asRDDId.get.rddId
+
+  /** Puts objects as Spark does; if there is no room, its RDD is packed from now on. */
+  private def putObjects[T](
+      blockId: BlockId,
+      values: Iterator[T],
+      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] =
+    super.putIteratorAsValues(blockId, values, MemoryMode.ON_HEAP, classTag) match {
+      case Right(size) =>
+        blockId.asRDDId.foreach(objects.blocks.putObjects)
+        Right(size)
+      case Left(partial) =>
+        objects.blocks.overflow(rddOf(blockId))
+        // What was unrolled is on its way out, and has taken all that the handles could be charged to.
+        releaseUnrollMemoryForThisTask(MemoryMode.ON_HEAP, HandlesBytes)
+        objects.packSome(rddOf(blockId))
+        putAdopted(blockId, new WarmMemoryStore.Unrolled(partial), warm = false, classTag)
+    }
+
+  private def putAdopted[T](
+      blockId: BlockId,
+      values: Iterator[T],
+      warm: Boolean,
+      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = closingOnFailure(values) {
+    val adopted = owned.adopt(values, warm)
+    putOwned(blockId, adopted, classTag) match {
+      case Right(size) =>
+        closeIfOpen(values)
+        Right(size)
+      case Left(partial) => Left(new Presented(partial, Seq(adopted, values)))
+    }
+  }
+
+  override def remove(blockId: BlockId): Boolean = {
+    objects.blocks.remove(blockId)
+    super.remove(blockId)
+  }
+
+  override def clear(): Unit = {
+    objects.blocks.clear()
+    super.clear()
+  }
+
+  /** Blocks of objects stay cached: they are packed first. */
+  private[spark] override def evictBlocksToFreeSpace(
+      blockId: Option[BlockId],
+      space: Long,
+      memoryMode: MemoryMode): Long = {
+    val freed =
+      if (memoryMode != MemoryMode.ON_HEAP) 0L
+      else objects.free(space, blockId.flatMap(_.asRDDId).map(_.rddId))
+    if (freed >= space) freed
+    else freed + super.evictBlocksToFreeSpace(blockId, space - freed, memoryMode)
+  }
+
+  /** Packs idle blocks of objects until so many bytes are free that were not. */
+  def packIdle(bytes: Long): Unit = objects.free(bytes, besides = None)
 
   private[storage] override def putIteratorAsBytes[T](
       blockId: BlockId,
@@ -121,6 +185,7 @@ private[spark] class WarmMemoryStore(
     }
     val result = super.putIteratorAsValues(
       blockId, seen, MemoryMode.ON_HEAP, tag.asInstanceOf[ClassTag[T]])
+    if (result.isRight) blockId.asRDDId.foreach(objects.blocks.putPacked)
     try if (result.isRight) closeable.foreach(owned.commit(_, blockId))
     catch {
       // Spark would do so too, but not where the task has ended and given its locks back.
@@ -132,26 +197,30 @@ private[spark] class WarmMemoryStore(
     result
   }
 
-  override def getValues(blockId: BlockId): Option[Iterator[_]] =
-    super.getValues(blockId).map(presented)
-
-  override def getBytes(blockId: BlockId): Option[ChunkedByteBuffer] =
-    blocks.synchronized(blocks.get(blockId)) match {
-      case DeserializedMemoryEntry(values, _, _, _) if values.headOption.exists(owned.packed) =>
-        Some(new StreamedBytes(owned.bytes(values.iterator), () => owned.stream(values.iterator)))
-      case _ => super.getBytes(blockId)
-    }
-
-  private def presented(values: Iterator[Any]): Iterator[Any] = {
-    val source = values.buffered
-    if (source.headOption.exists(owned.packed)) owned.present(source) else source
+  override def getValues(blockId: BlockId): Option[Iterator[_]] = {
+    val found = super.getValues(blockId)
+    if (packed(blockId).isDefined) found.map(owned.present) else found
   }
+
+  override def getBytes(blockId: BlockId): Option[ChunkedByteBuffer] = packed(blockId) match {
+    case Some(values) =>
+      Some(new StreamedBytes(owned.bytes(values.iterator), () => owned.stream(values.iterator)))
+    case None => super.getBytes(blockId)
+  }
+
+  /** What stands for the values of the block, if something does; its lock is held. */
+  private def packed(blockId: BlockId): Option[Array[_]] =
+    blocks.synchronized(blocks.get(blockId)) match {
+      case DeserializedMemoryEntry(values: Array[_], _, _, _)
+          if values.headOption.exists(owned.packed) => Some(values)
+      case _ => None
+    }
 
   /**
    * What did not fit the store, as elements. Closing it gives the unroll memory back, and what was
    * made for the put. It closes itself when all elements have been made of what stood for them.
    */
-  private final class Presented[T](inner: PartiallyUnrolledIterator[T], adopted: Iterator[Any])
+  private final class Presented[T](inner: PartiallyUnrolledIterator[T], sources: Seq[Iterator[Any]])
     extends PartiallyUnrolledIterator[T](
       this, MemoryMode.ON_HEAP, 0L, Iterator.empty, Iterator.empty) {
     private lazy val source = inner.buffered
@@ -167,7 +236,7 @@ private[spark] class WarmMemoryStore(
     })
 
     override def next(): T = elements.next()
-    override def close(): Unit = try inner.close() finally closeIfOpen(adopted)
+    override def close(): Unit = try inner.close() finally sources.foreach(closeIfOpen)
   }
 }
 
@@ -206,17 +275,29 @@ private final class PackedEviction(manager: BlockManager, owned: OwnedValues)
 }
 
 object WarmMemoryStore {
+  /** More than the handles of a block are charged, but for one of some terabytes. */
+  private val HandlesBytes = 4L << 20
+
+  /** What was unrolled of a block for which there was no room, and the rest of it. */
+  private final class Unrolled[T](partial: PartiallyUnrolledIterator[T])
+    extends Iterator[T] with AutoCloseable {
+    override def hasNext: Boolean = partial.hasNext
+    override def next(): T = partial.next()
+    override def close(): Unit = partial.close()
+  }
+
   /**
    * Puts a WarmMemoryStore in the place of this process's memory store, with the blocks that are in
    * it; throws ReflectiveOperationException, with nothing changed, where Spark is not as expected.
    */
   def install(env: SparkEnv, owned: OwnedValues): Unit = {
     IdleBlocks.check()
+    ObjectPacking.check()
     val manager = env.blockManager
     val old = manager.memoryStore // forces the lazy value, so that it is not set after us
     val storeField = field(classOf[BlockManager], "memoryStore")
-    val store = new WarmMemoryStore(manager.conf, manager.blockInfoManager,
-      manager.serializerManager, env.memoryManager, new PackedEviction(manager, owned), owned)
+    val store =
+      new WarmMemoryStore(manager, env.memoryManager, new PackedEviction(manager, owned), owned)
     env.memoryManager.synchronized {
       val from = entries(old)
       val to = entries(store)

@@ -27,6 +27,14 @@ object TestBlocks {
 
   def unrollMemory(env: SparkEnv): Long = env.blockManager.memoryStore.currentUnrollMemory
 
+  /** Has Spark free memory as when a task needs some; how much was used before, and how much it says is free. */
+  def free(env: SparkEnv, bytes: Long): (Long, Long) = env.memoryManager.synchronized {
+    val used = env.memoryManager.storageMemoryUsed
+    (used, env.blockManager.memoryStore.evictBlocksToFreeSpace(None, bytes, MemoryMode.ON_HEAP))
+  }
+
+  def storageMemory(env: SparkEnv): Long = env.memoryManager.storageMemoryUsed
+
   def evict(env: SparkEnv, block: BlockId): Unit = {
     val manager = env.blockManager
     val locks = manager.blockInfoManager
@@ -72,8 +80,8 @@ object TestBlocks {
    */
   def put(env: SparkEnv, owned: OwnedValues, block: BlockId, elements: Seq[Any]): (Boolean, Try[_]) = {
     val manager = env.blockManager
-    val store = new WarmMemoryStore(manager.conf, manager.blockInfoManager, manager.serializerManager,
-      env.memoryManager, field("blockEvictionHandler").asInstanceOf[BlockEvictionHandler], owned)
+    val store = new WarmMemoryStore(manager, env.memoryManager,
+      field("blockEvictionHandler").asInstanceOf[BlockEvictionHandler], owned)
     val result =
       Try(store.putIteratorAsValues(block, elements.iterator, MemoryMode.ON_HEAP, ClassTag.Any))
     val stored = store.contains(block)
