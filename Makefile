@@ -101,6 +101,7 @@ test-bench:
 	$(MAKE) bench B=spark-sql QUICK=1
 	$(MAKE) bench B=spark-ml QUICK=1
 	$(MAKE) bench B=spark-hugepages QUICK=1
+	$(MAKE) bench B=spark-split QUICK=1
 	$(MAKE) demo QUICK=1
 
 # ---- checks -----------------------------------------------------------------------------------------------------

@@ -68,6 +68,16 @@ def test_a_heap_that_grows_takes_from_the_pool(launch: Launch) -> None:
     assert after["heap_committed_bytes"] + after["pool_bytes"] <= total * MIB
 
 
+def test_objects_that_nobody_reads_leave_the_heap_for_data_that_is_scanned(launch: Launch) -> None:
+    conf = settings(1100, "1000m") | {"spark.warmset.rdd.enabled": "true"}
+    with launch(VERSION, conf) as child:
+        seen = child.call("split.sheds", rows=1_200_000, mebibytes=700, seconds=90, seconds_max=240)
+    assert seen["right"] and seen["left"] == 0
+    assert seen["regions"] == 0, "they fitted the heap"
+    assert seen["before"] > 150 * MIB
+    assert seen["after"] <= seen["before"] // 4, seen
+
+
 def started_fixed(launch: Launch, options: str, why: str) -> dict[str, Any]:
     """The memory of a driver with these options, whose log says once why its split does not move."""
     with launch(VERSION, settings(800, "512m") | {"spark.driver.extraJavaOptions": options}) as child:

@@ -24,18 +24,21 @@ def describe() -> dict:
     model = re.search(r"^model name\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
     memory = re.search(r"^MemTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
     return {
         "cpus": len(os.sched_getaffinity(0)),
         "cpu_model": model.group(1) if model else platform.processor(),
         "memory_bytes": int(memory.group(1)) * 1024 if memory else None,
         "kernel": platform.release(),
         "java": java[0] if java else None,
-        "commit": commit.stdout.strip() or None,
+        "commit": commit(),
         "blas": blas(),
     }
+
+
+def commit() -> str | None:
+    """The commit that is checked out, and whether files differ from it."""
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 def blas() -> str | None:

@@ -28,8 +28,8 @@ HEAP_BYTES_MIN = 512 * MIB
 # code, threads), to the native BLAS (about 50), to the Python driver (65), and to the pages of their files.
 NATIVE_BYTES = 640 * MIB
 POOL_BYTES_MIN = 32 * MIB
-# Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest hardly any.
-STOCK_HEAPS = (0.5, 0.65, 0.8)
+# Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest none.
+STOCK_HEAPS = (0.5, 0.65, 0.8, 0.88)
 WARMSET_HEAPS = (0.16, 0.25)
 # Where everything fits, both are best off with nearly all as heap.
 HEAP_FITS = 0.9
@@ -95,6 +95,9 @@ class Setting:
             made = Spec("stock", "stock", engines.common(self.heap_bytes, cpus, scratch))
             jars, ours = [JOBS_JAR], {}
         options = f"{made.conf['spark.driver.extraJavaOptions']} {COLLECTORS[self.collector]}"
+        if self.heap_first and self.collector == "Parallel":
+            # Without it this collector's heap gives nothing back, and the split would stay as it starts.
+            options += " -XX:+UseAdaptiveSizePolicyWithSystemGC"
         conf = {
             **made.conf,
             **ours,

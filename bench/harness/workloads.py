@@ -107,7 +107,7 @@ KINDS: dict[str, tuple[str, str, Callable[[Size], dict]]] = {
 NAMES = tuple(KINDS)
 # They cache the same blocks, and read them the same way: the settings that are best for one are taken for all.
 TUNED_AS = {"lr": "lgr", "svm": "lgr"}
-# The trainers that descend or move centres; the limit and the regimes are theirs.
+# The trainers that descend or move centres; the further regimes are theirs.
 TRAINERS = ("lr", "lgr", "svm", "kmeans")
 
 

@@ -9,7 +9,7 @@ import least
 import limit
 import regimes
 from harness import learnable, settings
-from harness.machine import disk_speed
+from harness.machine import commit, disk_speed
 from harness.settings import Setting
 from harness.statistics import rounded
 from harness.training import Engines, Place
@@ -97,7 +97,7 @@ class Measuring:
                 speeds = [disk_speed(self.place.scratch)["read_bytes_per_s"]]
                 duel = regimes.play(each, size, fitted, rounds, engines, name)
                 speeds.append(disk_speed(self.place.scratch)["read_bytes_per_s"])
-                raw["workloads"][each] = {**duel.raw(), "disk_bytes_per_s": speeds}
+                raw["workloads"][each] = {**duel.raw(), "disk_bytes_per_s": speeds, "commit": commit()}
                 if not duel.equal:
                     self.place.progress.note(f"{name}: {each}: THE ENGINES' RESULTS DIFFER")
                 yield
@@ -123,7 +123,9 @@ class Measuring:
     @property
     def sound(self) -> bool:
         """Whether Warmset finished everything, kept it in its regions, and no results differ."""
-        return all(found["sound"] for regime in self.raw["regimes"] for found in self.workloads(regime).values())
+        finished = self.raw["memory"].get("warmset", {}).get("bytes", True)
+        played = (found["sound"] for regime in self.raw["regimes"] for found in self.workloads(regime).values())
+        return bool(finished) and all(played)
 
     def figures(self) -> dict:
         """The result line."""

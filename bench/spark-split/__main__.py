@@ -20,7 +20,7 @@ from harness.contest import CACHE_TIMEOUT_S, Player
 from harness.course import Course
 from harness.statistics import median_of, rounded
 from harness.training import Place
-from harness.workloads import NAMES, ROW_BYTES, TRAINERS, Size, Workload, workload
+from harness.workloads import NAMES, ROW_BYTES, Size, Workload, workload
 
 MIB = 1 << 20
 # What a JVM needs beside heap and pool; the controller keeps 512 MiB of it free.
@@ -74,7 +74,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="how often every split runs each job")
     options = parser.parse_args()
     quick = options.quick
-    options.jobs = (options.jobs or ",".join((*(TRAINERS if not quick else ("lgr",)), CHANGING))).split(",")
+    options.jobs = (options.jobs or ",".join((*(NAMES if not quick else ("lgr",)), CHANGING))).split(",")
     for name in options.jobs:
         if name not in names:
             parser.error(f"--jobs: {name} is none of {', '.join(names)}")

@@ -37,6 +37,8 @@ class Split:
             **made.conf,
             "spark.driver.extraJavaOptions": f"{made.conf['spark.driver.extraJavaOptions']} {COLLECTORS['G1']}",
             "spark.warmset.rdd.enabled": "true",
+            # The controller's default; here splits are compared, not where RDDs begin.
+            "spark.warmset.rdd.heapFirst": "true",
             "spark.jars": f"{engines.JAR},{JOBS_JAR}",
             "spark.driver.extraClassPath": f"{engines.JAR}:{JOBS_JAR}",
             "spark.sql.files.maxPartitionBytes": str(file_bytes + MIB),

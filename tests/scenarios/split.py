@@ -6,7 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from scenarios.regions import stats
+from pyspark import StorageLevel
+
+from scenarios.regions import count, left_after_collection, stats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,6 +85,30 @@ def grows(spark: SparkSession, mebibytes: int, live_mebibytes: int) -> dict[str,
     del held
     frame.unpersist(blocking=True)
     return {"right": right == again, "samples": samples, "after": {key: after[key] for key in KEYS}}
+
+
+def sheds(spark: SparkSession, rows: int, mebibytes: int, seconds: float) -> dict[str, Any]:
+    """Objects that nobody reads fill the heap; a cached frame that outgrows the pool is scanned."""
+    objects = spark.range(0, rows, 1, 16).selectExpr("id", "'n' || id as s")._jdf.toJavaRDD()
+    objects.persist(spark.sparkContext._getJavaStorageLevel(StorageLevel(True, True, False, True)))
+    objects.count()
+
+    def on_heap() -> int:
+        infos = spark.sparkContext._jsc.sc().getRDDStorageInfo()
+        return next(info.memSize() for info in infos if info.id() == objects.id())
+
+    before, regions = on_heap(), count(spark)
+    frame = cached(spark, mebibytes)
+    passes, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end and on_heap() > before // 4:
+        frame.selectExpr(*[f"bit_xor(c{n} + {passes})" for n in range(8)]).collect()
+        passes += 1
+    after, right = on_heap(), objects.count() == rows
+    budget = (stats(spark) or {}).get("budget_bytes")
+    frame.unpersist(blocking=True)
+    seen = {"before": before, "after": after, "regions": regions, "right": right, "budget": budget}
+    objects.unpersist(True)
+    return {**seen, "left": left_after_collection(spark)}
 
 
 def memory(spark: SparkSession) -> dict[str, Any]:

@@ -59,6 +59,10 @@ const COST_MIN: f64 = 0.01;
 /// A cost from here on is worth a move at once, where the evidence is that of a new phase.
 const COST_STRONG: f64 = 0.1;
 
+/// Ticks with rates after cached objects were told to leave the heap before more are: what they leave is garbage, which
+/// only a collection finds.
+const SHED_TICKS: u32 = 5;
+
 /// One side's byte must be worth this many times the other's to go on in the direction of the last move.
 const BAND: f64 = 1.5;
 
@@ -163,6 +167,10 @@ pub struct Split {
     room: u64,
     room_ns: u64,
     worth: Worth,
+    /// Ticks with rates since cached objects were told to leave the heap.
+    shed_ticks: u32,
+    /// What they left, as far as no collection has found it.
+    shed_garbage: u64,
     asking: Asking,
     /// Live bytes: follows a rise at once and a fall slowly, since a job's next stage may need it again. What
     /// is left after a collection that was asked for is no more than live, and is believed at once.
@@ -195,6 +203,8 @@ impl Split {
             room: pool_bytes,
             room_ns: 0,
             worth: Worth::default(),
+            shed_ticks: SHED_TICKS,
+            shed_garbage: 0,
             asking: Asking::default(),
             live: 0,
             live_least: None,
@@ -223,13 +233,15 @@ impl Split {
         }
         self.goal = self.goal.max(self.floor(tick)).min(self.ceiling(tick));
         self.give_pool(tick);
-        let collect_to_bytes = if has_rates { self.ask(tick, lacks.pool) } else { None };
+        let shed_bytes = if has_rates { self.shed(tick, lacks.heap) } else { 0 };
+        let missing = lacks.pool.max(self.shed_garbage);
+        let collect_to_bytes = if has_rates { self.ask(tick, missing) } else { None };
         SplitDecision {
             pool_budget_bytes: self.budget,
             heap_allowed_bytes: self.goal,
             heap_grow_to_bytes: self.grow_to(tick),
             collect_to_bytes,
-            shed_bytes: lacks.pool.max(lacks.heap),
+            shed_bytes,
             moves: self.moves,
             turns: self.turns,
             is_stiff: self.asking.is_stiff(),
@@ -260,6 +272,7 @@ impl Split {
         let (now, least) = (tick.heap_live_bytes, self.live_least.unwrap_or(u64::MAX));
         let rise = if has_rates { now.saturating_sub(least) / 64 } else { 0 };
         self.live_least = Some(now.min(least.saturating_add(rise)));
+        self.follow_shed(tick, least);
     }
 
     /// Moves the heap's allowance by one step, if a byte is worth clearly more on one side. Gives what that
@@ -317,7 +330,8 @@ impl Split {
             }
             Direction::ToHeap => {
                 let wanted = self.goal.max(tick.heap_committed_bytes).saturating_add(step);
-                lacks.heap = wanted.saturating_sub(self.ceiling(tick)).min(step);
+                // A heap that can still grow does so first.
+                lacks.heap = if before >= self.ceiling(tick) { step } else { 0 };
                 self.goal = wanted.min(self.ceiling(tick)).max(self.goal);
             }
         }
@@ -325,6 +339,44 @@ impl Split {
             self.moved(direction, turns, strength);
         }
         lacks
+    }
+
+    /// Bytes of cached objects that should leave the heap. They are read there for nothing, and from the pool at the
+    /// cost of making them anew: they leave for what costs much, and stay otherwise.
+    fn shed(&mut self, tick: &SplitTick, lacks_heap: u64) -> u64 {
+        self.shed_ticks = self.shed_ticks.saturating_add(1);
+        if self.shed_ticks <= SHED_TICKS || self.asking.is_stiff() {
+            return 0;
+        }
+        let lives = self.live_least.unwrap_or(0).saturating_sub(self.shed_garbage);
+        let spare = tick.heap_committed_bytes.saturating_sub(Self::needs(lives));
+        let pool_byte = self.worth.pool_byte(tick);
+        let heap_byte =
+            self.worth.heap_byte(tick.heap_committed_bytes.saturating_sub(lives).max(FRAME_BYTES));
+        let bytes = if self.worth.wait >= COST_STRONG && pool_byte >= BAND * heap_byte {
+            // What the heap could give without it comes first.
+            tick.absent_bytes.saturating_sub(spare)
+        } else if self.worth.collect >= COST_STRONG && spare < tick.total_bytes / STEP_TO_HEAP_PART {
+            lacks_heap
+        } else {
+            0
+        };
+        let bytes = bytes.min(lives).min(tick.total_bytes / STEP_TO_HEAP_PART);
+        if bytes > 0 {
+            self.shed_ticks = 0;
+            self.shed_garbage += bytes;
+        }
+        bytes
+    }
+
+    /// What was shed stays until a collection finds it.
+    fn follow_shed(&mut self, tick: &SplitTick, before: u64) {
+        let fell = before.saturating_sub(self.live_least.unwrap_or(0));
+        self.shed_garbage = if tick.asked_ns > 0 { 0 } else { self.shed_garbage.saturating_sub(fell) };
+    }
+
+    fn needs(live: u64) -> u64 {
+        live.saturating_add((live / 4).max(HEADROOM_BYTES_MIN))
     }
 
     fn moved(&mut self, direction: Direction, turns: bool, strength: f64) {
@@ -395,8 +447,7 @@ impl Split {
     }
 
     fn floor(&self, tick: &SplitTick) -> u64 {
-        let needs = self.live.saturating_add((self.live / 4).max(HEADROOM_BYTES_MIN));
-        needs.max(self.limits.heap_min_bytes).min(self.ceiling(tick))
+        Self::needs(self.live).max(self.limits.heap_min_bytes).min(self.ceiling(tick))
     }
 
     fn ceiling(&self, tick: &SplitTick) -> u64 {

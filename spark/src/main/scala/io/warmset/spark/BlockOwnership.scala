@@ -3,6 +3,7 @@ package io.warmset.spark
 import java.io.{InputStream, OutputStream}
 
 import io.warmset.rdd.ElementCoder
+import io.warmset.region.NoSpaceException
 import io.warmset.spark.cachedframes.BatchesIntoRegion
 import io.warmset.spark.rddblocks.{ElementPacker, ElementReader, SerialInput, SerialPacker,
   StoredBytes}
@@ -17,8 +18,12 @@ import org.apache.spark.storage.memory.warmset.OwnedValues
  *
  * @param everyRdd whether RDDs go to regions at any level that keeps objects in memory
  * @param heapFirst whether those for which Spark's memory has room stay there
+ * @param spread who knows how large an RDD will be
  */
-private[spark] final class BlockOwnership(everyRdd: Boolean, heapFirst: Boolean = false)
+private[spark] final class BlockOwnership(
+    everyRdd: Boolean,
+    heapFirst: Boolean = false,
+    spread: Option[RddSpread] = None)
   extends OwnedValues {
   override def putting[T](block: BlockId)(put: => T): T = WritingRdds.within(block)(put)
 
@@ -37,13 +42,24 @@ private[spark] final class BlockOwnership(everyRdd: Boolean, heapFirst: Boolean 
   override def keptAsObjects(first: Any): Boolean =
     heapFirst && everyRdd && !first.isInstanceOf[WarmBatch] && !leavesAlone(first)
 
+  override def blocksHere(rdd: Int): Option[Double] = spread.flatMap(_.blocksHere(rdd))
+
+  override def guarded(values: Iterator[Any]): Iterator[Any] = TaskScope.begin().guard(values)
+
+  override def liesElsewhere(first: Any): Boolean = first match {
+    case handle: RegionHandle => handle.region != null
+    case _ => false
+  }
+
   override def packing[T](values: Iterator[Any])(use: Array[Any] => T): Option[T] =
-    StoreHolder.current.map { holder =>
+    StoreHolder.current.flatMap { holder =>
       val scope = TaskScope.apart()
-      val packer = scope.guard(new ElementPacker(values, holder, scope))
+      val packer = scope.guard(new ElementPacker(values, holder, scope, roomOrNothing = true))
       // Whoever is told to free Spark's memory holds its lock: others' blocks are not to be waited for.
       WritingRdds.none {
-        try use(packer.toArray[Any]) finally packer.close()
+        try Some(use(packer.toArray[Any]))
+        catch { case _: NoSpaceException => None }
+        finally packer.close()
       }
     }
 

@@ -172,6 +172,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
 
   override def receive(message: AnyRef): AnyRef = message match {
     case RecomputableAmong(rdds) => SparkInternals.recomputable(application, rdds).toArray
+    case SpreadOf(rdd) => SparkInternals.spread(application, rdd)
     case report: StatsReport if history != null =>
       history.add(report)
       recorder.add(report)
@@ -216,7 +217,8 @@ private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
   private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf): Unit = {
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
-    SparkInternals.installMemoryStore(new BlockOwnership(conf.rddEnabled, conf.rddHeapFirst))
+    SparkInternals.installMemoryStore(new BlockOwnership(
+      conf.rddEnabled, conf.rddHeapFirst, Some(new RddSpread(context.ask))))
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()

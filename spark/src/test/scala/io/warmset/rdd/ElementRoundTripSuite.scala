@@ -148,6 +148,57 @@ class ElementRoundTripSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
+  private val double = Arbitrary.arbitrary[Double]
+
+  private def numbers(count: Int): Gen[Array[Double]] = Gen.containerOfN[Array, Double](count, double)
+
+  private def vector: Gen[ml.Vector] = for {
+    values <- Arbitrary.arbitrary[Array[Double]]
+    indices <- Gen.someOf(0 until 40).map(_.sorted.toArray)
+    some <- numbers(indices.length)
+    isDense <- Arbitrary.arbitrary[Boolean]
+  } yield if (isDense) ml.Vectors.dense(values) else ml.Vectors.sparse(40, indices, some)
+
+  private def matrix: Gen[ml.Matrix] = for {
+    rows <- Gen.choose(0, 5)
+    columns <- Gen.choose(0, 5)
+    values <- numbers(rows * columns)
+    transposed <- Arbitrary.arbitrary[Boolean]
+    isDense <- Arbitrary.arbitrary[Boolean]
+  } yield {
+    val dense = new ml.DenseMatrix(rows, columns, values, transposed)
+    if (isDense) dense else dense.toSparse
+  }
+
+  /** Everything that MLlib's trainers persist. */
+  private def ofMllib: Gen[Any] = Gen.oneOf[Any](
+    vector, vector.map(old.Vectors.fromML), matrix, matrix.map(old.Matrices.fromML),
+    Gen.zip(double, vector).map((org.apache.spark.ml.feature.LabeledPoint.apply _).tupled),
+    Gen.zip(double, vector).map { case (label, v) =>
+      org.apache.spark.mllib.regression.LabeledPoint(label, old.Vectors.fromML(v))
+    },
+    Gen.zip(double, double, vector).map((MlElements.instance _).tupled),
+    // A block's rows lie one after the other.
+    matrix.map(m => if (m.isTransposed) m else m.transpose).flatMap(m =>
+      Gen.zip(numbers(m.numRows), Gen.oneOf(numbers(m.numRows), Gen.const(Array.empty[Double])))
+        .map { case (labels, weights) => MlElements.block(labels, weights, m) }),
+    Gen.zip(vector, double).map { case (v, norm) => MlElements.withNorm(old.Vectors.fromML(v), norm) },
+    Gen.zip(double, Arbitrary.arbitrary[Array[Int]], double, Arbitrary.arbitrary[Array[Int]]).map {
+      case (label, bins, weight, counts) => MlElements.bagged(MlElements.treePoint(label, bins, weight), counts, weight)
+    })
+
+  private def ofPrimitives: Gen[Any] = Gen.oneOf[Any](
+    Arbitrary.arbitrary[Byte], Arbitrary.arbitrary[Short], Arbitrary.arbitrary[Float],
+    Arbitrary.arbitrary[Array[Boolean]], Arbitrary.arbitrary[Array[Short]], Arbitrary.arbitrary[Array[Char]],
+    Arbitrary.arbitrary[Array[Long]], Arbitrary.arbitrary[Array[Float]], Arbitrary.arbitrary[Array[String]],
+    Arbitrary.arbitrary[BigInt].map(_.bigInteger), Arbitrary.arbitrary[Either[Int, String]],
+    Arbitrary.arbitrary[List[Long]])
+
+  test("random elements of what MLlib persists, and of primitives") {
+    val nested = Gen.oneOf(ofMllib, ofPrimitives, Gen.zip(ofPrimitives, ofMllib), ofMllib.map(Some(_)))
+    forAll(Gen.listOfN(5, nested), minSuccessful(400)) { elements: List[Any] => check(elements) }
+  }
+
   test("random elements") {
     forAll(Gen.listOfN(5, element(4)), minSuccessful(300)) { elements: List[Any] => check(elements) }
   }

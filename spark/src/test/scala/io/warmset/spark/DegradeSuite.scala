@@ -55,6 +55,15 @@ class DegradeSuite extends AnyFunSuite {
     withSession("spark.io.encryption.enabled" -> "true")(worksWithout)
   }
 
+  test("persistWarm() without the plugin's store is persist(MEMORY_AND_DISK)") {
+    withSession("spark.warmset.enabled" -> "false") { spark =>
+      val rdd = spark.sparkContext.range(0, 5000, 1, 2).persistWarm()
+      assert(rdd.getStorageLevel == StorageLevel.MEMORY_AND_DISK)
+      assert(rdd.sum() == rdd.sum() && rdd.count() == 5000)
+      assert(spark.sparkContext.getRDDStorageInfo.head.numCachedPartitions == 2)
+    }
+  }
+
   test("spark.io.encryption.enabled with spark.warmset.required: does not start") {
     val why = refused("spark.io.encryption.enabled" -> "true", "spark.warmset.required" -> "true")
     assert(why.contains("spark.io.encryption.enabled") && why.contains("spark.warmset.required"), why)

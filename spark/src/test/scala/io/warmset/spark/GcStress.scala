@@ -11,6 +11,7 @@ import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.storage.StorageLevel
+import org.apache.spark.warmset.SparkInternals
 
 /**
  * Reads, evicts, makes anew and keeps elements and rows of cached data while a thread collects
@@ -33,6 +34,7 @@ object GcStress {
       .config("spark.warmset.required", "true").config("spark.warmset.rdd.enabled", "true")
       .config("spark.warmset.memory", "16m").config("spark.warmset.dir", args(0))
       .config("spark.warmset.smallPartition", "0").config("spark.warmset.rowGroup", "1m")
+      .config("spark.warmset.rdd.heapFirst", args(3))
       .config("spark.sql.inMemoryColumnarStorage.batchSize", "500")
       .config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false")
       .getOrCreate()
@@ -41,6 +43,11 @@ object GcStress {
     val collector = new Thread(() => collect())
     collector.setDaemon(true)
     collector.start()
+    if (args(3).toBoolean) {
+      val packer = new Thread(() => pack())
+      packer.setDaemon(true)
+      packer.start()
+    }
     val readers = Seq(inLoop(until)(round => elements(spark.sparkContext, args(2).toInt + round)),
       inLoop(until)(rows(spark, _)))
     readers.foreach(_.join())
@@ -60,6 +67,12 @@ object GcStress {
     val start = System.nanoTime
     System.gc()
     Thread.sleep(1 + (System.nanoTime - start) / 1000000)
+  }
+
+  /** Takes blocks off the heap while they are put, read and evicted. */
+  private def pack(): Unit = while (true) {
+    SparkInternals.packIdle(1L << 20)
+    Thread.sleep(1)
   }
 
   private def note(body: => Unit): Unit =

@@ -2,6 +2,7 @@ package io.warmset.spark
 
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicLong
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.storage.{RDDInfo, StorageLevel}
@@ -10,6 +11,7 @@ import org.apache.spark.warmset.SparkInternals
 import org.scalatest.funsuite.AnyFunSuite
 
 object HeapFirst {
+  @volatile var seen: AtomicLong = _
   val reading = new CountDownLatch(1)
   val goOn = new CountDownLatch(1)
 }
@@ -113,6 +115,44 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
     }
   }
 
+  test("what clearly will not fit is hardly made objects, what nearly fits mostly stays") {
+    val most = new AtomicLong
+    HeapFirst.seen = most
+    val large = sc.parallelize(0 until 192 * 128, 16).map { i =>
+      HeapFirst.seen.accumulateAndGet(BlockAccess.storageMemory, math.max(_, _))
+      FailedPut.element(i)
+    }.persist(StorageLevel.MEMORY_ONLY)
+    large.count()
+    assertCached(large)
+    assert(most.get < 64 * MiB, "two blocks of 12 MiB are under way, and two more came before they were packed")
+    large.unpersist(blocking = true)
+    val nearly = elements(112, 16).persist(StorageLevel.MEMORY_ONLY)
+    assertRight(nearly, 112)
+    assertCached(nearly)
+    assert(inRegions(nearly.id) > 0 && inRegions(nearly.id) < 14)
+  }
+
+  test("blocks of a local checkpoint leave the heap and are never lost") {
+    val kept = elements(64, 8)
+    val counter = computed.get
+    kept.localCheckpoint()
+    assertRight(kept, 64)
+    val others = Seq.fill(2)(elements(64, 8).persist(StorageLevel.MEMORY_AND_DISK))
+    for (_ <- 1 to 2; rdd <- others :+ kept) assertRight(rdd, 64)
+    assert(counter.value == 64 * 128 && inRegions(kept.id) > 0)
+    kept.unpersist(blocking = true)
+  }
+
+  test("arrays of primitives as elements' own array, and an empty partition") {
+    val numbers = sc.parallelize(0 until 4000000, 5).filter(_ >= 800000).persist(StorageLevel.MEMORY_ONLY)
+    val expected = (800000 until 4000000).map(_.toLong).sum
+    for (_ <- 1 to 2) assert(numbers.map(_.toLong).sum().toLong == expected)
+    assert(inRegions(numbers.id) == 0)
+    SparkInternals.packIdle(Long.MaxValue)
+    assert(numbers.map(_.toLong).sum().toLong == expected && numbers.take(2).toSeq == Seq(800000, 800001))
+    assertCached(numbers)
+  }
+
   test("a task that needs memory gets it: blocks leave the heap and stay cached") {
     val rdd = elements(64, 8).persist(StorageLevel.MEMORY_ONLY)
     rdd.count()
@@ -159,7 +199,7 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
     assertRight(other, 64)
   }
 
-  test("what left the heap is spilled, replicated and unpersisted like what never was there") {
+  test("what left the heap is spilled and unpersisted like what never was there") {
     val rdd = elements(32, 4).persist(StorageLevel.MEMORY_AND_DISK)
     rdd.count()
     SparkInternals.packIdle(Long.MaxValue)
@@ -170,6 +210,33 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
     rdd.unpersist(blocking = true)
     assertNothingLeft()
     assert(BlockAccess.storageMemory < MiB)
+  }
+
+  test("where Spark has to drop blocks, those go that take its memory: what lies in regions stays") {
+    val warm = elements(32, 4).persist(WarmLevel)
+    warm.count()
+    val stuck = sc.parallelize(0 until 64 * 128, 8).map(i => (new Unserialisable(i), FailedPut.element(i)._2))
+      .persist(StorageLevel.MEMORY_ONLY)
+    stuck.count()
+    assert(info(stuck).numCachedPartitions == 8)
+    val (_, freed) = BlockAccess.free(20 * MiB)
+    assert(freed >= 20 * MiB)
+    assertCached(warm)
+    eventually(assert(info(stuck).numCachedPartitions == 5))
+    assert(inRegions(warm.id) == 4)
+  }
+
+  test("while regions have no room, blocks on the heap are Spark's to drop, and nothing is lost") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.memory" -> "24m", "spark.warmset.flashMax" -> "8m"))
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK)) {
+      val rdds = Seq.fill(3)(elements(64, 8).persist(level))
+      for (_ <- 1 to 2; rdd <- rdds) assertRight(rdd, 64)
+      rdds.foreach(_.unpersist(blocking = true))
+      assertNothingLeft()
+    }
+    spark.stop()
+    spark = newSession()
   }
 
   test("cached DataFrames are in regions, and blocks on the heap make room for them") {

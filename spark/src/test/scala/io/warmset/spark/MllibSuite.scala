@@ -80,10 +80,13 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
     new ObjectMapper().readTree(StoreHolder.current.get.store.stats()).path("demotions_total").asLong(-1)
 
   /** Runs all trainers in a session of their own. */
-  private def fitAll(enabled: Boolean, sparse: Boolean): Map[String, Fit] = {
+  private def fitAll(
+      enabled: Boolean,
+      sparse: Boolean,
+      more: Map[String, String] = Map.empty): Map[String, Fit] = {
     spark.stop()
     spark = newSession(Map("spark.warmset.rdd.enabled" -> enabled.toString,
-      "spark.warmset.memory" -> "16m"))
+      "spark.warmset.memory" -> "16m") ++ more)
     val most = new AtomicInteger
     spark.sparkContext.addSparkListener(new SparkListener {
       override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
@@ -97,6 +100,17 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
       assertNothingLeft()
       name -> Fit(found, most.get, demotions - before)
     }.toMap
+  }
+
+  test("what begins on the heap and leaves it gives every trainer the same") {
+    val stock = fitAll(enabled = false, sparse = false)
+    // Room for a part of what they persist.
+    val warm = fitAll(enabled = true, sparse = false, Map("spark.warmset.rdd.heapFirst" -> "true",
+      "spark.testing.reservedMemory" -> "0", "spark.testing.memory" -> (40L << 20).toString,
+      "spark.buffer.pageSize" -> "64k"))
+    trainers.map(_._1).foreach(name => assert(warm(name).bits == stock(name).bits, name))
+    assert(warm.values.exists(_.regionsMost > 0), "nothing left the heap")
+    assert(warm.values.exists(_.regionsMost < 4), "nothing stayed there")
   }
 
   for ((kind, sparse) <- Seq("dense" -> false, "sparse" -> true)) {

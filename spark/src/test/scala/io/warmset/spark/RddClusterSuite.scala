@@ -36,6 +36,11 @@ class RddClusterSuite extends ClusterSession {
         val expected = answer(rows(spark.sparkContext, computed))
         for (_ <- 1 to 3) assert(answer(rdd) == expected)
         eventually(assert(regions(spark) == 4))
+        val before = computed.value
+        val held = (0 until 4).map(RDDBlockId(rdd.id, _))
+        assert(BlockAccess.locations(SparkEnv.get, held).flatten.distinct.size == 2, "each has some of it")
+        assert(rdd.coalesce(1).map(_._1.toLong).sum() == Rows.toLong * (Rows - 1) / 2)
+        assert(computed.value == before, "one executor read what the other has")
         rdd.unpersist(blocking = true)
         eventually(assert(regions(spark) == 0))
       }
@@ -54,6 +59,33 @@ class RddClusterSuite extends ClusterSession {
         assert(answer(rdd) == expected)
         assert(computed.value == Rows, "nothing was computed again")
       }
+    }
+  }
+
+  test("what has left the heap is replicated, and serves when an executor is killed") {
+    withRdds("spark.warmset.rdd.heapFirst" -> "true", "spark.testing.reservedMemory" -> "0",
+        "spark.testing.memory" -> (60L << 20).toString) { (spark, computed) =>
+      val (partitions, each) = (16, 510)
+      // 64 MB, twice, in two executors with room for 36 each.
+      val rdd = spark.sparkContext.parallelize(0 until partitions * each, partitions).map { i =>
+        computed.add(1)
+        FailedPut.element(i)
+      }.persist(StorageLevel.MEMORY_ONLY_2)
+      val expected = Seq.tabulate(partitions)(p => p * each -> each)
+      assert(FailedPut.inOrder(rdd) == expected)
+      val before = computed.value
+      eventually(assert(regions(spark) >= partitions))
+      kill(pids(spark).head)
+      assert(FailedPut.inOrder(rdd) == expected && computed.value == before, "nothing was computed again")
+    }
+  }
+
+  test("executors without a store keep what persistWarm asks for as stock Spark can") {
+    withRdds("spark.warmset.memory" -> "900000g") { (spark, computed) =>
+      val rdd = rows(spark.sparkContext, computed).persistWarm()
+      val expected = answer(rows(spark.sparkContext, computed))
+      for (_ <- 1 to 2) assert(answer(rdd) == expected)
+      assert(regions(spark) == 0)
     }
   }
 

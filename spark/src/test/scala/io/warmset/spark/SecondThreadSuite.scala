@@ -74,9 +74,9 @@ class SecondThreadSuite extends AnyFunSuite with WarmsetSession {
 
   test("a task that ends after its block was made and before it is stored: the store does not keep it") {
     val elements = Seq.tabulate(1000)(i => Array.fill(100)(i.toDouble))
-    for ((ends, kept) <- Seq(false -> true, true -> false)) {
+    for ((ends, kept) <- Seq(false -> true, true -> false); heapFirst <- Seq(false, true)) {
       val results = spark.sparkContext.parallelize(Seq(1), 1).map { _ =>
-        val (stored, put) = TestBlocks.put(SparkEnv.get, new EndingTask(ends), RDDBlockId(1000000, 0), elements)
+        val (stored, put) = TestBlocks.put(SparkEnv.get, new EndingTask(ends, heapFirst), RDDBlockId(1000000, 0), elements)
         (stored, put.failed.map(_.getClass.getSimpleName).getOrElse(""))
       }.collect().toSeq
       assert(results == Seq((kept, if (kept) "" else "TaskKilledException")))
@@ -120,24 +120,26 @@ class SecondThreadSuite extends AnyFunSuite with WarmsetSession {
 }
 
 /** Values as ours are, whose task ends when the last of them has been asked for. */
-private class EndingTask(ends: Boolean) extends OwnedValues {
-  private val ours = new BlockOwnership(everyRdd = true)
+private class EndingTask(ends: Boolean, heapFirst: Boolean) extends OwnedValues {
+  private val ours = new BlockOwnership(everyRdd = true, heapFirst)
 
   override def putting[T](block: BlockId)(put: => T): T = ours.putting(block)(put)
-  override def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any] = {
-    val adopted = ours.adopt(values, warm)
-    new Iterator[Any] {
-      override def hasNext: Boolean = adopted.hasNext || {
-        if (ends) TaskEnd.now()
-        false
-      }
-      override def next(): Any = adopted.next()
+  override def adopt(values: Iterator[Any], warm: Boolean): Iterator[Any] = ending(ours.adopt(values, warm))
+
+  private def ending(values: Iterator[Any]): Iterator[Any] = new Iterator[Any] {
+    override def hasNext: Boolean = values.hasNext || {
+      if (ends) TaskEnd.now()
+      false
     }
+    override def next(): Any = values.next()
   }
   override def adoptBytes(
       values: Iterator[Any],
       open: OutputStream => SerializationStream): Option[Iterator[Any]] = ours.adoptBytes(values, open)
   override def keptAsObjects(first: Any): Boolean = ours.keptAsObjects(first)
+  override def blocksHere(rdd: Int): Option[Double] = ours.blocksHere(rdd)
+  override def guarded(values: Iterator[Any]): Iterator[Any] = ours.guarded(ending(values))
+  override def liesElsewhere(first: Any): Boolean = ours.liesElsewhere(first)
   override def packing[T](values: Iterator[Any])(use: Array[Any] => T): Option[T] =
     ours.packing(values)(use)
   override def packed(first: Any): Boolean = ours.packed(first)

@@ -1,6 +1,7 @@
 package io.warmset.spark.rddblocks
 
 import io.warmset.rdd.{ByteSource, ElementCoder, ElementFallbacks}
+import io.warmset.region.NoSpaceException
 import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
 
 /**
@@ -12,12 +13,15 @@ import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
  * `smallPartitionBytes` in all stays there too, and so does what the store has no room for, but for
  * an element of more than `heapPieceBytesMax`, which stays as an object. The first value is always
  * a handle.
+ *
+ * @param roomOrNothing whether a store without room is a NoSpaceException
  */
 private[spark] final class ElementPacker(
     elements: Iterator[Any],
     holder: StoreHolder.Running,
     scope: TaskScope,
-    heapPieceBytesMax: Long = SegmentWriter.HeapPieceBytesMax)
+    heapPieceBytesMax: Long = SegmentWriter.HeapPieceBytesMax,
+    roomOrNothing: Boolean = false)
   extends Packing(holder, scope) {
   import ElementPacker._
 
@@ -60,6 +64,7 @@ private[spark] final class ElementPacker(
     val bytes = ends(count - 1)
     writer.put(sink, 0, bytes) match {
       case Some(place) => emit(new ElementBatch(coder, count, bytes, place))
+      case None if roomOrNothing => throw new NoSpaceException("there is no room for the block")
       case None => emitOnHeap(count)
     }
     forget(count)

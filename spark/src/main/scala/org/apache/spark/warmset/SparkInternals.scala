@@ -62,6 +62,13 @@ object SparkInternals {
     })
   }
 
+  /** On the driver: how many partitions a persisted RDD has (0: it is not known), and how many executors there are. */
+  def spread(sc: SparkContext, rdd: Int): Array[Int] = {
+    val partitions = sc.getPersistentRDDs.get(rdd).map(_.getNumPartitions)
+    val others = if (sc.isLocal) 0 else 1
+    Array(partitions.getOrElse(0), math.max(1, sc.getExecutorMemoryStatus.size - others))
+  }
+
   /** Looks at each RDD once: those known to be computed from none are in `clear`. */
   private def computedFromBlocks(rdd: RDD[_], clear: mutable.HashSet[Int]): Boolean = {
     val seen = mutable.HashSet.empty[Int]

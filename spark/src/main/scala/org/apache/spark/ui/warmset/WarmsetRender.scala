@@ -72,7 +72,8 @@ private[warmset] object WarmsetRender {
     val empty = if (view.caches.nonEmpty) Nil else {
       alert("info", "Nothing is cached in regions yet.", Seq("DataFrame.cache(), persist() and CACHE " +
         "TABLE fill them with the first action that reads the data. Small partitions stay on the " +
-        "Java heap (spark.warmset.smallPartition)."))
+        "Java heap (spark.warmset.smallPartition), and so do RDDs for which Spark's memory has " +
+        "room (spark.warmset.rdd.heapFirst)."))
     }
     recorded ++ broken ++ empty
   }

@@ -5,7 +5,8 @@ import scala.collection.mutable
 import org.apache.spark.storage.{BlockId, RDDBlockId}
 
 /**
- * Which blocks of RDDs lie in the memory store as objects, and which RDDs did not all fit there.
+ * Which blocks of RDDs lie in the memory store as objects and may be packed, and which RDDs did not
+ * all fit there.
  *
  * Invariant: an RDD is known from its first block of objects on, as long as a block of it is in the
  * store: this grows with what is cached, not with what ever was.
@@ -15,16 +16,28 @@ private[warmset] final class ObjectBlocks {
     val others = mutable.HashSet.empty[BlockId]
     val objects = mutable.LinkedHashSet.empty[BlockId]
     var overflowed = false
+    // Of all blocks of objects that came, and how many those were.
+    var bytes = 0L
+    var came = 0
+    var expected: Option[Double] = None
   }
 
   private val rdds = mutable.HashMap.empty[Int, Known]
 
-  /** The block is in the store now, as objects. */
-  def putObjects(block: RDDBlockId): Unit =
-    synchronized(rdds.getOrElseUpdate(block.rddId, new Known).objects += block)
+  /**
+   * The block is in the store now, as objects. Gives how many bytes its RDD's blocks of objects take on
+   * the average.
+   */
+  def putObjects(block: RDDBlockId, bytes: Long): Long = synchronized {
+    val known = rdds.getOrElseUpdate(block.rddId, new Known)
+    known.objects += block
+    known.bytes += bytes
+    known.came += 1
+    known.bytes / known.came
+  }
 
-  /** The block is in the store now, packed. */
-  def putPacked(block: RDDBlockId): Unit = synchronized {
+  /** The block is in the store now, packed, or never to be. */
+  def putOther(block: RDDBlockId): Unit = synchronized {
     for (known <- rdds.get(block.rddId)) {
       known.objects -= block
       known.others += block
@@ -36,7 +49,7 @@ private[warmset] final class ObjectBlocks {
       for (known <- rdds.get(rdd)) {
         known.objects -= block
         known.others -= block
-        if (known.objects.isEmpty && known.others.isEmpty) rdds -= rdd
+        forgetIfEmpty(rdd)
       }
     }
     case _ =>
@@ -49,14 +62,29 @@ private[warmset] final class ObjectBlocks {
     case _ => false
   }
 
+  /** How many blocks of the RDD will be here, as of `expect`. */
+  def expected(rdd: Int): Option[Double] = synchronized(rdds.get(rdd).flatMap(_.expected))
+
+  def expect(rdd: Int, count: Double): Unit =
+    synchronized(rdds.get(rdd).foreach(_.expected = Some(count)))
+
   /** Whether Spark's memory had no room for all of the RDD as objects. */
   def overflowed(rdd: Int): Boolean = synchronized(rdds.get(rdd).exists(_.overflowed))
 
-  def overflow(rdd: Int): Unit = synchronized(rdds.getOrElseUpdate(rdd, new Known).overflowed = true)
+  /** False if it was known to. */
+  def overflow(rdd: Int): Boolean = synchronized {
+    val known = rdds.getOrElseUpdate(rdd, new Known)
+    val isNew = !known.overflowed
+    known.overflowed = true
+    isNew
+  }
+
+  /** A block of the RDD was not stored in the end. */
+  def forgetIfEmpty(rdd: Int): Unit = synchronized {
+    if (rdds.get(rdd).exists(known => known.objects.isEmpty && known.others.isEmpty)) rdds -= rdd
+  }
 
   /** Some of the RDD's blocks of objects, those first that came first. */
   def oldest(rdd: Int, count: Int): Seq[BlockId] =
     synchronized(rdds.get(rdd).toSeq.flatMap(_.objects.iterator.take(count)))
-
-  def isEmpty: Boolean = synchronized(rdds.isEmpty)
 }

@@ -2,11 +2,13 @@ package org.apache.spark.storage.memory.warmset
 
 import java.lang.reflect.{InvocationTargetException, Method}
 import java.util.{LinkedHashMap => JLinkedHashMap}
+import java.util.concurrent.TimeUnit
 
 import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 
+import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.memory.{MemoryManager, MemoryMode}
 import org.apache.spark.storage.{BlockId, BlockInfo, BlockManager, BlockStatus, RDDBlockId, StorageLevel}
@@ -18,8 +20,10 @@ import org.apache.spark.util.SizeEstimator
  * or their memory is wanted for something else.
  *
  * Invariant: nobody reads or writes the block meanwhile (its lock for writing is taken, without
- * waiting), it stays in the store throughout, and Spark's memory gets back exactly what is reported.
- * A block that cannot be packed, or would become no smaller, stays as it is.
+ * waiting, and not in the name of a task, which may end), it stays in the store throughout, and
+ * Spark's memory gets back exactly what is reported. A block that cannot be packed, or would become
+ * no smaller, stays as it is and is not tried again; while there is no room for packed blocks, none
+ * is. May be called with the memory manager's lock held: it waits for the disk, for no other block.
  */
 private[warmset] final class ObjectPacking(
     manager: BlockManager,
@@ -31,6 +35,8 @@ private[warmset] final class ObjectPacking(
 
   val blocks = new ObjectBlocks
 
+  @volatile private var fullNs: Option[Long] = None
+
   /**
    * Packs idle blocks, those first that were used longest ago, until so many bytes of Spark's memory
    * are free that were not, or no block is left; gives how many it became.
@@ -38,71 +44,130 @@ private[warmset] final class ObjectPacking(
    * @param besides an RDD whose blocks stay
    */
   def free(bytes: Long, besides: Option[Int]): Long = {
-    val idle = leastRecentlyUsed.iterator.filterNot(block => besides.contains(block.rddId))
+    val idle = leastRecentlyUsed.iterator.filterNot { case (block, _) => besides.contains(block.rddId) }
     var freed = 0L
-    while (freed < bytes && idle.hasNext) freed += pack(idle.next())
+    while (freed < bytes && !isFull && idle.hasNext) freed += (pack _).tupled(idle.next())
     freed
   }
 
-  /** Packs a few idle blocks of an RDD that did not all fit. */
-  def packSome(rdd: Int): Unit = blocks.oldest(rdd, AtATime).foreach(pack)
-
-  private def leastRecentlyUsed: Seq[RDDBlockId] = entries.synchronized {
-    entries.keySet.asScala.iterator.collect { case block: RDDBlockId if blocks.contains(block) => block }
-      .toVector
+  /**
+   * A block of objects has come. Its RDD counts as overflowed if it will be, going by the blocks that
+   * came so far: most of a large RDD is not made objects on the heap first.
+   */
+  def stored(block: RDDBlockId, bytes: Long): Unit = {
+    val average = blocks.putObjects(block, bytes)
+    val here = blocks.expected(block.rddId).getOrElse {
+      val found = owned.blocksHere(block.rddId).getOrElse(0.0)
+      blocks.expect(block.rddId, found)
+      found
+    }
+    if (average * here > ClearlyMore * memory.maxOnHeapStorageMemory) overflow(block.rddId)
   }
 
-  private def pack(block: BlockId): Long =
-    manager.blockInfoManager.lockForWriting(block, blocking = false) match {
-      case None => 0L
-      case Some(info) =>
-        try {
-          entries.synchronized(entries.get(block)) match {
-            case objects: DeserializedMemoryEntry[_] if blocks.contains(block) =>
-              replace(block.asInstanceOf[RDDBlockId], info, objects)
-            case _ => 0L
-          }
-        } catch {
-          case NonFatal(cause) =>
-            logWarning(s"Block $block could not be packed; it stays on the Java heap", cause)
-            0L
-        } finally manager.blockInfoManager.unlock(block)
-    }
+  /** From now on the RDD's blocks are packed as they come. */
+  def overflow(rdd: Int): Unit = if (blocks.overflow(rdd)) {
+    logInfo(s"RDD $rdd does not all fit Spark's memory as objects; what is put from now on goes to regions")
+  }
 
-  private def replace(block: RDDBlockId, info: BlockInfo, old: DeserializedMemoryEntry[_]): Long =
-    owned.packing(old.value.iterator) { handles =>
+  /** Packs a few idle blocks of an RDD that does not all fit. */
+  def packSome(rdd: Int): Unit = {
+    val candidates = blocks.oldest(rdd, TriedMax).iterator
+    var packed = 0
+    while (packed < AtATime && !isFull && candidates.hasNext) {
+      val block = candidates.next()
+      // Iterating, as `leastRecentlyUsed` does, would go through the whole store for each block that is put.
+      val entry = entries.synchronized(entries.get(block))
+      if (pack(block.asInstanceOf[RDDBlockId], entry) > 0) packed += 1
+    }
+  }
+
+  /** In this order; getting an entry would make it the one used last. */
+  private def leastRecentlyUsed: Seq[(RDDBlockId, AnyRef)] = entries.synchronized {
+    entries.entrySet.asScala.iterator.map(each => (each.getKey, each.getValue)).collect {
+      case (block: RDDBlockId, entry) if blocks.contains(block) => (block, entry)
+    }.toVector
+  }
+
+  private def isFull: Boolean = fullNs.exists(System.nanoTime - _ < FullNs)
+
+  private def pack(block: RDDBlockId, entry: AnyRef): Long = entry match {
+    case objects: DeserializedMemoryEntry[_] => inNoTask {
+      manager.blockInfoManager.lockForWriting(block, blocking = false) match {
+        case None => 0L
+        case Some(info) =>
+          try {
+            if (blocks.contains(block)) replace(block, info, objects) else 0L
+          } catch {
+            case NonFatal(cause) =>
+              blocks.putOther(block)
+              logWarning(s"Block $block could not be packed; it stays on the Java heap", cause)
+              0L
+          } finally manager.blockInfoManager.unlock(block)
+      }
+    }
+    case _ => 0L
+  }
+
+  private def inNoTask[T](body: => T): T = {
+    val task = TaskContext.get()
+    TaskContext.unset()
+    try body finally if (task != null) TaskContext.setTaskContext(task)
+  }
+
+  private def replace(block: RDDBlockId, info: BlockInfo, old: DeserializedMemoryEntry[_]): Long = {
+    val freed = owned.packing(old.value.iterator) { handles =>
       val size = SizeEstimator.estimate(handles)
-      if (size > old.size / 2) 0L
-      else {
-        entries.synchronized {
-          entries.put(block,
-            new DeserializedMemoryEntry[Any](handles, size, MemoryMode.ON_HEAP, ClassTag.Any))
-        }
-        blocks.putPacked(block)
-        memory.releaseStorageMemory(old.size - size, MemoryMode.ON_HEAP)
-        handles.foreach {
-          case handle: AutoCloseable => owned.commit(handle, block)
-          case _ =>
-        }
+      if (size > old.size / 2) {
+        blocks.putOther(block)
+        0L
+      } else {
+        exchange(block, old, new DeserializedMemoryEntry[Any](handles, size, MemoryMode.ON_HEAP, ClassTag.Any))
+        info.size = size
         if (info.tellMaster) report(block, info, old.size, size)
         old.size - size
       }
-    }.getOrElse(0L)
+    }
+    if (freed.isEmpty) fullNs = Some(System.nanoTime)
+    freed.getOrElse(0L)
+  }
 
-  /** As Spark would tell of a block that left memory, and of one that came. */
+  /** Once the handles are the store's nothing may fail any more; that comes before others see them. */
+  private def exchange(
+      block: RDDBlockId,
+      old: DeserializedMemoryEntry[_],
+      now: DeserializedMemoryEntry[Any]): Unit = {
+    now.value.foreach {
+      case handle: AutoCloseable => owned.commit(handle, block)
+      case _ =>
+    }
+    blocks.putOther(block)
+    entries.synchronized { entries.put(block, now) }
+    memory.releaseStorageMemory(old.size - now.size, MemoryMode.ON_HEAP)
+  }
+
+  /** As Spark would tell of a block that left memory for its disk, and of one that came. */
   private def report(block: BlockId, info: BlockInfo, before: Long, now: Long): Unit = {
     val onDisk = if (info.level.useDisk) manager.diskStore.getSize(block) else 0L
-    def level(inMemory: Boolean) = StorageLevel(useDisk = onDisk > 0, useMemory = inMemory,
+    def level(inMemory: Boolean, onDisk: Boolean) = StorageLevel(useDisk = onDisk, useMemory = inMemory,
       useOffHeap = false, deserialized = info.level.deserialized, replication = info.level.replication)
-    // The size of what comes would be added to what is known of the block already.
-    reporting.tell(manager, block, BlockStatus(level(inMemory = false), 0L, 0L), before)
-    reporting.tell(manager, block, BlockStatus(level(inMemory = true), now, onDisk), 0L)
+    // The size of what comes would be added to what is known of the block already. With a level that
+    // is no level the master would forget where the block is, for a moment.
+    reporting.tell(manager, block, BlockStatus(level(inMemory = false, onDisk = true), 0L, 0L), before)
+    reporting.tell(manager, block, BlockStatus(level(inMemory = true, onDisk > 0), now, onDisk), 0L)
   }
 }
 
 private[warmset] object ObjectPacking {
   /** For each block that came too late for Spark's memory, so many leave it. */
   private val AtATime = 2
+  /** What others pack or read at the moment is passed over. */
+  private val TriedMax = 64
+
+  /** Times Spark's memory: an RDD that is a little larger is best left there as far as it fits. */
+  private val ClearlyMore = 1.5
+
+  /** After a block found no room, so long none is tried. */
+  private val FullNs = TimeUnit.SECONDS.toNanos(10)
 
   /** How the master is told; Spark 4.3 has one more parameter, which is optional. */
   private final class Reporting(method: Method) {

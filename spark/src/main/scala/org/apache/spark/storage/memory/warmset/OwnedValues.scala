@@ -36,9 +36,18 @@ trait OwnedValues {
    */
   def keptAsObjects(first: Any): Boolean
 
+  /** How many blocks of an RDD this process is likely to hold, if that is known. */
+  def blocksHere(rdd: Int): Option[Double]
+
+  /** The same values; an error instead of an end where the task has ended. Closing it is harmless. */
+  def guarded(values: Iterator[Any]): Iterator[Any]
+
+  /** Whether a block that begins with this value takes next to none of the heap. */
+  def liesElsewhere(first: Any): Boolean
+
   /**
    * What stands for values that the store has as objects; nothing is evicted for it. None where
-   * there is no store for it. What `use` does not commit is closed.
+   * there is no room for all of it. What `use` does not commit is closed.
    */
   def packing[T](values: Iterator[Any])(use: Array[Any] => T): Option[T]
 

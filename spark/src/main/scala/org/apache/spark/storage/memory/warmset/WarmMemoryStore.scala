@@ -7,9 +7,11 @@ import java.util.{LinkedHashMap => JLinkedHashMap}
 import java.util.zip.Checksum
 
 import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
 import scala.reflect.ClassTag
 
 import org.apache.spark.{SparkConf, SparkEnv}
+import org.apache.spark.internal.config
 import org.apache.spark.memory.{MemoryManager, MemoryMode}
 import org.apache.spark.serializer.SerializerManager
 import org.apache.spark.storage.{BlockId, BlockInfoManager, BlockManager, StorageLevel}
@@ -38,6 +40,8 @@ private[spark] class WarmMemoryStore(
   import WarmMemoryStore.{closeIfOpen, closingOnFailure, HandlesBytes}
 
   private val serializerManager = manager.serializerManager
+  private val handlesBytes =
+    math.max(HandlesBytes, 2 * manager.conf.get(config.STORAGE_UNROLL_MEMORY_THRESHOLD))
   private val blocks = WarmMemoryStore.entries(this)
   private val objects = new ObjectPacking(manager, memory, blocks, owned)
 
@@ -53,8 +57,9 @@ private[spark] class WarmMemoryStore(
       val warm = memoryMode == MemoryMode.OFF_HEAP
       val source = values.buffered
       val mayStay = !warm && source.headOption.exists(owned.keptAsObjects)
-      if (mayStay && !objects.blocks.overflowed(rddOf(blockId))) putObjects(blockId, source, classTag)
-      else {
+      if (mayStay && !objects.blocks.overflowed(rddOf(blockId))) {
+        putObjects(blockId, owned.guarded(source).asInstanceOf[Iterator[T]], classTag)
+      } else {
         if (mayStay) objects.packSome(rddOf(blockId))
         putAdopted(blockId, source, warm, classTag)
       }
@@ -67,24 +72,37 @@ private[spark] class WarmMemoryStore(
   private def putObjects[T](
       blockId: BlockId,
       values: Iterator[T],
-      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] =
-    super.putIteratorAsValues(blockId, values, MemoryMode.ON_HEAP, classTag) match {
+      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = closingOnFailure(values) {
+    val before = currentUnrollMemoryForThisTask
+    var taken = 0L
+    val counted = values.map { value =>
+      taken += 1
+      value
+    }
+    super.putIteratorAsValues(blockId, counted, MemoryMode.ON_HEAP, classTag) match {
       case Right(size) =>
-        blockId.asRDDId.foreach(objects.blocks.putObjects)
+        objects.stored(blockId.asRDDId.get, size)
+        closeIfOpen(values)
         Right(size)
       case Left(partial) =>
-        objects.blocks.overflow(rddOf(blockId))
-        // What was unrolled is on its way out, and has taken all that the handles could be charged to.
-        releaseUnrollMemoryForThisTask(MemoryMode.ON_HEAP, HandlesBytes)
-        objects.packSome(rddOf(blockId))
-        putAdopted(blockId, new WarmMemoryStore.Unrolled(partial), warm = false, classTag)
+        objects.overflow(rddOf(blockId))
+        val rest = new Unrolled(this, memory, blockId, partial, taken, values,
+          currentUnrollMemoryForThisTask - before)
+        val put = closingOnFailure(rest) {
+          objects.packSome(rddOf(blockId))
+          rest.lend(handlesBytes)
+          putAdopted(blockId, rest, warm = false, classTag)
+        }
+        if (put.isLeft) objects.blocks.forgetIfEmpty(rddOf(blockId))
+        put
     }
+  }
 
   private def putAdopted[T](
       blockId: BlockId,
       values: Iterator[T],
       warm: Boolean,
-      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = closingOnFailure(values) {
+      classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = {
     val adopted = owned.adopt(values, warm)
     putOwned(blockId, adopted, classTag) match {
       case Right(size) =>
@@ -104,16 +122,29 @@ private[spark] class WarmMemoryStore(
     super.clear()
   }
 
-  /** Blocks of objects stay cached: they are packed first. */
+  /** Blocks of objects stay cached: they are packed first. What takes next to nothing goes last. */
   private[spark] override def evictBlocksToFreeSpace(
       blockId: Option[BlockId],
       space: Long,
       memoryMode: MemoryMode): Long = {
+    val putting = blockId.flatMap(_.asRDDId).map(_.rddId)
     val freed =
       if (memoryMode != MemoryMode.ON_HEAP) 0L
-      else objects.free(space, blockId.flatMap(_.asRDDId).map(_.rddId))
+      else objects.free(space, besides = putting.filterNot(objects.blocks.overflowed))
     if (freed >= space) freed
-    else freed + super.evictBlocksToFreeSpace(blockId, space - freed, memoryMode)
+    else {
+      useWhatLiesElsewhere()
+      freed + super.evictBlocksToFreeSpace(blockId, space - freed, memoryMode)
+    }
+  }
+
+  /** Spark takes the blocks that were used longest ago: handles would go, with all that they stand for. */
+  private def useWhatLiesElsewhere(): Unit = blocks.synchronized {
+    val elsewhere = blocks.entrySet.asScala.iterator.map(each => (each.getKey, each.getValue)).collect {
+      case (block, entry: DeserializedMemoryEntry[_])
+          if entry.value.headOption.exists(owned.liesElsewhere) => block
+    }.toVector
+    elsewhere.foreach(blocks.get(_))
   }
 
   /** Packs idle blocks of objects until so many bytes are free that were not. */
@@ -185,7 +216,7 @@ private[spark] class WarmMemoryStore(
     }
     val result = super.putIteratorAsValues(
       blockId, seen, MemoryMode.ON_HEAP, tag.asInstanceOf[ClassTag[T]])
-    if (result.isRight) blockId.asRDDId.foreach(objects.blocks.putPacked)
+    if (result.isRight) blockId.asRDDId.foreach(objects.blocks.putOther)
     try if (result.isRight) closeable.foreach(owned.commit(_, blockId))
     catch {
       // Spark would do so too, but not where the task has ended and given its locks back.
@@ -197,9 +228,9 @@ private[spark] class WarmMemoryStore(
     result
   }
 
-  override def getValues(blockId: BlockId): Option[Iterator[_]] = {
-    val found = super.getValues(blockId)
-    if (packed(blockId).isDefined) found.map(owned.present) else found
+  override def getValues(blockId: BlockId): Option[Iterator[_]] = packed(blockId) match {
+    case Some(values) => Some(owned.present(values.iterator))
+    case None => super.getValues(blockId)
   }
 
   override def getBytes(blockId: BlockId): Option[ChunkedByteBuffer] = packed(blockId) match {
@@ -211,8 +242,8 @@ private[spark] class WarmMemoryStore(
   /** What stands for the values of the block, if something does; its lock is held. */
   private def packed(blockId: BlockId): Option[Array[_]] =
     blocks.synchronized(blocks.get(blockId)) match {
-      case DeserializedMemoryEntry(values: Array[_], _, _, _)
-          if values.headOption.exists(owned.packed) => Some(values)
+      case entry: DeserializedMemoryEntry[_] if entry.value.headOption.exists(owned.packed) =>
+        Some(entry.value)
       case _ => None
     }
 
@@ -277,14 +308,6 @@ private final class PackedEviction(manager: BlockManager, owned: OwnedValues)
 object WarmMemoryStore {
   /** More than the handles of a block are charged, but for one of some terabytes. */
   private val HandlesBytes = 4L << 20
-
-  /** What was unrolled of a block for which there was no room, and the rest of it. */
-  private final class Unrolled[T](partial: PartiallyUnrolledIterator[T])
-    extends Iterator[T] with AutoCloseable {
-    override def hasNext: Boolean = partial.hasNext
-    override def next(): T = partial.next()
-    override def close(): Unit = partial.close()
-  }
 
   /**
    * Puts a WarmMemoryStore in the place of this process's memory store, with the blocks that are in
