@@ -100,7 +100,7 @@ def sheds(spark: SparkSession, rows: int, mebibytes: int, seconds: float) -> dic
     before, regions = on_heap(), count(spark)
     frame = cached(spark, mebibytes)
     passes, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end and on_heap() > before // 4:
+    while time.monotonic() < end and on_heap() > before * 3 // 4:
         frame.selectExpr(*[f"bit_xor(c{n} + {passes})" for n in range(8)]).collect()
         passes += 1
     after, right = on_heap(), objects.count() == rows
