@@ -36,9 +36,14 @@ def describe() -> dict:
 
 
 def commit() -> str | None:
-    """The commit that is checked out, and whether files differ from it."""
-    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip() or None
+    """The commit that is checked out, and whether anything differs from it but runs."""
+
+    def git(*arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+
+    name = git("rev-parse", "--short", "HEAD").stdout.strip()
+    differs = git("diff", "--quiet", "HEAD", "--", ".", ":!bench/runs").returncode != 0
+    return (name + ("-dirty" if differs else "")) or None
 
 
 def blas() -> str | None:
