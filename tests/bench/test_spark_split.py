@@ -80,7 +80,7 @@ def test_each_round_is_every_split_once_in_another_order(bench: ModuleType, monk
 
 def test_every_workload_is_run_by_default_and_the_rounds_are_two(bench: ModuleType, monkeypatch, tmp_path: Path):
     found = measured(bench, monkeypatch, tmp_path)
-    assert list(found) == ["lr", "lgr", "svm", "kmeans", "changing"]
+    assert list(found) == ["lr", "lgr", "svm", "kmeans", "objects", "forest", "changing"]
     assert set(Counter(Fake.opened).values()) == {2 * len(found)}
 
 
