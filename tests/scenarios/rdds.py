@@ -10,18 +10,27 @@ from scenarios import regions
 from scenarios.storage import digest, sample
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def persisted_rows(frame: DataFrame) -> Any:
+    """An RDD of the JVM's rows of a frame, persisted as objects."""
+    level = frame.sparkSession.sparkContext._getJavaStorageLevel(StorageLevel(True, True, False, True))
+    return frame._jdf.toJavaRDD().persist(level)
+
+
+def frame_of(persisted: Any, like: DataFrame) -> DataFrame:
+    """A frame of the rows of such an RDD."""
+    spark = like.sparkSession
+    return type(like)(spark._jsparkSession.createDataFrame(persisted, like._jdf.schema()), spark)
 
 
 def java_rows(spark: SparkSession, rows: int = 20_000) -> dict[str, Any]:
     """Persists the JVM's rows of several types as objects, reads them twice, releases them."""
     frame = sample(spark, rows)
     expected = digest(frame)
-    persisted = frame._jdf.toJavaRDD().persist(
-        spark.sparkContext._getJavaStorageLevel(StorageLevel(True, True, False, True))
-    )
-    session = spark._jsparkSession
-    reads = [digest(type(frame)(session.createDataFrame(persisted, frame._jdf.schema()), spark)) for _ in range(2)]
+    persisted = persisted_rows(frame)
+    reads = [digest(frame_of(persisted, frame)) for _ in range(2)]
     held = regions.count(spark)
     persisted.unpersist(True)
     return {
@@ -36,13 +45,10 @@ def leaving_the_heap(spark: SparkSession, rows: int = 400_000, partitions: int =
     seen = {}
     for name, count in (("fits", rows // 100), ("overflows", rows)):
         frame = spark.range(0, count, 1, partitions).selectExpr("id", "array(id, -id, id * 3) as a", "'n' || id as s")
-        persisted = frame._jdf.toJavaRDD().persist(
-            spark.sparkContext._getJavaStorageLevel(StorageLevel(True, True, False, True))
-        )
+        persisted = persisted_rows(frame)
         # Counts what is persisted, not what Spark's SQL would make of it.
         counts = [persisted.count() for _ in range(2)]
-        again = type(frame)(spark._jsparkSession.createDataFrame(persisted, frame._jdf.schema()), spark)
-        total = again.selectExpr("sum(id + a[1] + a[2]) + sum(length(s))").first()[0]
+        total = frame_of(persisted, frame).selectExpr("sum(id + a[1] + a[2]) + sum(length(s))").first()[0]
         expected = frame.selectExpr("sum(id * 3) + sum(length('n' || id))").first()[0]
         (info,) = spark.sparkContext._jsc.sc().getRDDStorageInfo()
         seen[name] = {

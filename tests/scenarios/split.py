@@ -6,8 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
-
+from scenarios.rdds import persisted_rows
 from scenarios.regions import count, left_after_collection, stats
 
 if TYPE_CHECKING:
@@ -89,8 +88,7 @@ def grows(spark: SparkSession, mebibytes: int, live_mebibytes: int) -> dict[str,
 
 def sheds(spark: SparkSession, rows: int, mebibytes: int, seconds: float) -> dict[str, Any]:
     """Objects that nobody reads fill the heap; a cached frame that outgrows the pool is scanned."""
-    objects = spark.range(0, rows, 1, 16).selectExpr("id", "'n' || id as s")._jdf.toJavaRDD()
-    objects.persist(spark.sparkContext._getJavaStorageLevel(StorageLevel(True, True, False, True)))
+    objects = persisted_rows(spark.range(0, rows, 1, 16).selectExpr("id", "'n' || id as s"))
     objects.count()
 
     def on_heap() -> int:
@@ -104,9 +102,8 @@ def sheds(spark: SparkSession, rows: int, mebibytes: int, seconds: float) -> dic
         frame.selectExpr(*[f"bit_xor(c{n} + {passes})" for n in range(8)]).collect()
         passes += 1
     after, right = on_heap(), objects.count() == rows
-    budget = (stats(spark) or {}).get("budget_bytes")
     frame.unpersist(blocking=True)
-    seen = {"before": before, "after": after, "regions": regions, "right": right, "budget": budget}
+    seen = {"before": before, "after": after, "regions": regions, "right": right}
     objects.unpersist(True)
     return {**seen, "left": left_after_collection(spark)}
 

@@ -34,12 +34,13 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
     super.afterEach()
   }
 
-  private val computed = new ThreadLocal[LongAccumulator]
+  /** How many elements of the RDD that was made last were computed. */
+  private var computed: LongAccumulator = _
 
   /** Elements of some 8 kB. */
   private def elements(mib: Int, partitions: Int): RDD[(Int, Array[Double])] = {
     val counter = sc.longAccumulator
-    computed.set(counter)
+    computed = counter
     sc.parallelize(0 until mib * 128, partitions).map { i =>
       counter.add(1)
       FailedPut.element(i)
@@ -78,7 +79,7 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
   for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK)) {
     test(s"${level.description}: what does not fit goes to regions, what was on the heap as well") {
       val rdd = elements(192, 16).persist(level)
-      val counter = computed.get
+      val counter = computed
       for (_ <- 1 to 3) assertRight(rdd, 192)
       assert(counter.value == 192 * 128, "nothing was lost, so nothing was computed again")
       assertCached(rdd)
@@ -88,7 +89,7 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
 
     test(s"${level.description}: a partition that is larger than Spark's memory is cached") {
       val rdd = elements(160, 1).persist(level)
-      val counter = computed.get
+      val counter = computed
       for (_ <- 1 to 2) assertRight(rdd, 160)
       assert(counter.value == 160 * 128)
       assertCached(rdd)
@@ -97,12 +98,12 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
 
     test(s"${level.description}: another RDD has the room of one that was used longer ago") {
       val first = elements(64, 8).persist(level)
-      val computedFirst = computed.get
+      val computedFirst = computed
       first.count()
       assert(inRegions(first.id) == 0)
       val before = info(first).memSize
       val second = elements(64, 8).persist(level)
-      val computedSecond = computed.get
+      val computedSecond = computed
       second.count()
       assert(inRegions(first.id) > 0 && inRegions(second.id) == 0)
       val packed = inRegions(first.id)
@@ -134,7 +135,7 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
 
   test("blocks of a local checkpoint leave the heap and are never lost") {
     val kept = elements(64, 8)
-    val counter = computed.get
+    val counter = computed
     kept.localCheckpoint()
     assertRight(kept, 64)
     val others = Seq.fill(2)(elements(64, 8).persist(StorageLevel.MEMORY_AND_DISK))

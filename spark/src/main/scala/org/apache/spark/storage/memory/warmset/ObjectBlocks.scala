@@ -13,8 +13,8 @@ import org.apache.spark.storage.{BlockId, RDDBlockId}
  */
 private[warmset] final class ObjectBlocks {
   private final class Known {
-    val others = mutable.HashSet.empty[BlockId]
-    val objects = mutable.LinkedHashSet.empty[BlockId]
+    val others = mutable.HashSet.empty[RDDBlockId]
+    val objects = mutable.LinkedHashSet.empty[RDDBlockId]
     var overflowed = false
     // Of all blocks of objects that came, and how many those were.
     var bytes = 0L
@@ -45,11 +45,11 @@ private[warmset] final class ObjectBlocks {
   }
 
   def remove(block: BlockId): Unit = block match {
-    case RDDBlockId(rdd, _) => synchronized {
-      for (known <- rdds.get(rdd)) {
-        known.objects -= block
-        known.others -= block
-        forgetIfEmpty(rdd)
+    case of: RDDBlockId => synchronized {
+      for (known <- rdds.get(of.rddId)) {
+        known.objects -= of
+        known.others -= of
+        forgetIfEmpty(of.rddId)
       }
     }
     case _ =>
@@ -57,10 +57,8 @@ private[warmset] final class ObjectBlocks {
 
   def clear(): Unit = synchronized(rdds.clear())
 
-  def contains(block: BlockId): Boolean = block match {
-    case RDDBlockId(rdd, _) => synchronized(rdds.get(rdd).exists(_.objects(block)))
-    case _ => false
-  }
+  def contains(block: RDDBlockId): Boolean =
+    synchronized(rdds.get(block.rddId).exists(_.objects(block)))
 
   /** How many blocks of the RDD will be here, as of `expect`. */
   def expected(rdd: Int): Option[Double] = synchronized(rdds.get(rdd).flatMap(_.expected))
@@ -85,6 +83,6 @@ private[warmset] final class ObjectBlocks {
   }
 
   /** Some of the RDD's blocks of objects, those first that came first. */
-  def oldest(rdd: Int, count: Int): Seq[BlockId] =
+  def oldest(rdd: Int, count: Int): Seq[RDDBlockId] =
     synchronized(rdds.get(rdd).toSeq.flatMap(_.objects.iterator.take(count)))
 }

@@ -77,7 +77,7 @@ private[warmset] final class ObjectPacking(
       val block = candidates.next()
       // Iterating, as `leastRecentlyUsed` does, would go through the whole store for each block that is put.
       val entry = entries.synchronized(entries.get(block))
-      if (pack(block.asInstanceOf[RDDBlockId], entry) > 0) packed += 1
+      if (pack(block, entry) > 0) packed += 1
     }
   }
 
