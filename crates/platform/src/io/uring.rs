@@ -191,11 +191,16 @@ impl Shared {
             Err(error) if transient(&error) => return self.again(flight),
             outcome => outcome,
         };
-        let bytes = flight.request.len;
+        // The device goes on while the outcome is told, which takes as long as a checksum of the bytes.
+        self.launch_waiting(flight.request.len);
         flight.request.finish(outcome);
+    }
+
+    /// A transfer of so many bytes is over: hands over what now has room.
+    fn launch_waiting(&self, ended_bytes: usize) {
         let mut submit = self.lock();
         submit.in_flight -= 1;
-        submit.in_flight_bytes -= bytes;
+        submit.in_flight_bytes -= ended_bytes;
         while submit.waiting.front().is_some_and(|next| submit.has_room(next)) {
             let Some(next) = submit.waiting.pop_front() else { break };
             submit.takes_off(&next);

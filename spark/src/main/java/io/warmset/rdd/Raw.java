@@ -52,9 +52,16 @@ final class Raw {
 
   static void copyOut(Object array, long offset, long address, long bytes) {
     if (bytes <= LOOP_BYTES_MAX) {
-      long i = 0;
-      for (; i + 8 <= bytes; i += 8) U.putLong(address + i, U.getLong(array, offset + i));
-      for (; i < bytes; i++) U.putByte(address + i, U.getByte(array, offset + i));
+      // Counted by an int, or each step would look for a safepoint.
+      int end = (int) bytes;
+      int i = 0;
+      for (; i + 8 <= end; i += 8) U.putLong(address + i, U.getLong(array, offset + i));
+      if (i < end && end >= 8) {
+        // Some of these bytes are copied twice.
+        U.putLong(address + end - 8, U.getLong(array, offset + end - 8));
+      } else {
+        for (; i < end; i++) U.putByte(address + i, U.getByte(array, offset + i));
+      }
     } else if (bytes <= PIECE_BYTES) {
       U.copyMemory(array, offset, null, address, bytes);
     } else {
@@ -64,9 +71,14 @@ final class Raw {
 
   static void copyIn(long address, Object array, long offset, long bytes) {
     if (bytes <= LOOP_BYTES_MAX) {
-      long i = 0;
-      for (; i + 8 <= bytes; i += 8) U.putLong(array, offset + i, U.getLong(address + i));
-      for (; i < bytes; i++) U.putByte(array, offset + i, U.getByte(address + i));
+      int end = (int) bytes;
+      int i = 0;
+      for (; i + 8 <= end; i += 8) U.putLong(array, offset + i, U.getLong(address + i));
+      if (i < end && end >= 8) {
+        U.putLong(array, offset + end - 8, U.getLong(address + end - 8));
+      } else {
+        for (; i < end; i++) U.putByte(array, offset + i, U.getByte(address + i));
+      }
     } else if (bytes <= PIECE_BYTES) {
       U.copyMemory(null, address, array, offset, bytes);
     } else {

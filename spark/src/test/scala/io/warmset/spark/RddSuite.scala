@@ -197,6 +197,23 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     spark = newSession()
   }
 
+  test("who reads on has the next segments brought in; who wants the first element has not") {
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+      val rdd = sc.parallelize(0 until 32000, 1)
+        .map(i => Array.tabulate(128)(j => (i * 131L + j) * 0x9E3779B97F4A7C15L))
+        .persist(level)
+      rdd.count()
+      assert(segments >= 4)
+      def pinsAfter(elements: Int): Long = rdd.mapPartitions { each =>
+        for (_ <- 1 to elements) each.next()
+        Iterator(StoreAccess.pins)
+      }.collect().head
+      assert(pinsAfter(1) <= 2, level)
+      assert(pinsAfter(200) == segments, level)
+      rdd.unpersist(blocking = true)
+    }
+  }
+
   test("a read without a task that nobody ends gives everything back") {
     for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
       val rdd = readings(40000, 1).persist(level)

@@ -49,6 +49,7 @@ private[spark] final class ElementReader(source: StoredReader, task: Option[Task
     at = 0
     end = 0
     if (closed && !exhausted) throw new TaskKilledException("the task ended before all was read")
+    if (left > 0) source.goOn()
     while (end == 0 && !exhausted && (left > 0 || source.advance())) {
       if (left == 0) begin()
       if (left > 0) source.reading(batch)(decodeSome())

@@ -15,8 +15,10 @@ import org.apache.spark.unsafe.Platform
  */
 private[spark] final class SerialInput(source: StoredReader, task: Option[TaskReaders])
   extends InputStream {
+  import SerialInput._
 
   private var address = 0L
+  private var beginningEnd = 0L
   private var left = 0L
   private var closed = false
   private var exhausted = false
@@ -63,11 +65,13 @@ private[spark] final class SerialInput(source: StoredReader, task: Option[TaskRe
 
   private def more(): Boolean = {
     if (closed && !exhausted) throw new TaskKilledException("the task ended before all was read")
+    if (left > 0 && address > beginningEnd) source.goOn()
     while (left == 0 && !exhausted && source.advance()) {
       source.value match {
         case piece: SerialBytes =>
           left = piece.bytes
           address = source.address()
+          beginningEnd = address + BeginningBytes
         case other =>
           throw new IllegalStateException(s"a serialised block holds a ${other.getClass}")
       }
@@ -79,6 +83,9 @@ private[spark] final class SerialInput(source: StoredReader, task: Option[TaskRe
 }
 
 private[spark] object SerialInput {
+  // Who wants the first element alone reads no more.
+  private val BeginningBytes = 64L << 10
+
   /** A stream that ends with the task, if there is one. */
   def inTask(values: Iterator[Any]): SerialInput =
     TaskReaders.closingOver(new StoredReader(values, Prefetch.bytesMax))(new SerialInput(_, _))

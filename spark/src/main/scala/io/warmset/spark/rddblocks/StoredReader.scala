@@ -12,7 +12,7 @@ import org.apache.spark.unsafe.Platform
  * The values of one RDD block, one at a time, with the bytes of those that are handles.
  *
  * Invariant: only the current value is pinned; those after it are started within a window, which is
- * one segment until the second value is asked for. Each has a reference on its region, so that one
+ * one segment until `goOn` or the second `advance`. Each has a reference on its region, so that one
  * released in mid-scan stays readable. Not safe for use from several threads. `close` is
  * idempotent, and nothing can be read after it.
  */
@@ -39,6 +39,9 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
     more
   }
 
+  /** More of the first value was wanted than its beginning: the others will be wanted too. */
+  def goOn(): Unit = if (windowBytes < prefetchBytesMax) lookAhead()
+
   /** The current value: a handle, or an element that was kept as it is. */
   def value: Any = current.value
 
@@ -63,7 +66,7 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
   }
 
   private def lookAhead(): Unit = {
-    // A reader that goes on past its first value goes on to the end, nearly always.
+    // A reader that goes on past its beginning goes on to the end, nearly always.
     windowBytes = if (windowBytes == 0) StoreRoom.FrameBytes else prefetchBytesMax
     // What is on the heap needs no start: it waits upstream.
     var useful = current.inRegion
