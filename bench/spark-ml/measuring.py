@@ -87,7 +87,8 @@ class Measuring:
                 if each in raw["workloads"] or (among is not None and each not in among):
                     continue
                 chosen = [self.setting(each, engine, size, self.options.total_bytes) for engine in ENGINES]
-                if name == "fits":
+                in_fits = name == "fits"
+                if in_fits:
                     stock = chosen[0].for_fits(total_bytes)
                     fitted = [stock, stock.with_plugin()]
                 else:
@@ -95,7 +96,8 @@ class Measuring:
                 # What was found is kept before it is used.
                 yield
                 speeds = [disk_speed(self.place.scratch)["read_bytes_per_s"]]
-                duel = regimes.play(each, size, fitted, rounds, engines, name)
+                sittings = self.options.sittings if in_fits else 1
+                duel = regimes.play(each, size, fitted, rounds if sittings == 1 else 1, sittings, engines, name)
                 speeds.append(disk_speed(self.place.scratch)["read_bytes_per_s"])
                 raw["workloads"][each] = {**duel.raw(), "disk_bytes_per_s": speeds, "commit": commit()}
                 if not duel.equal:

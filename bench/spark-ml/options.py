@@ -13,6 +13,8 @@ MIB = 1 << 20
 PARTS = ("main", "fits", "memory", "regimes")
 # Data over memory in `main`, and in the two further regimes.
 MAIN, FURTHER = 2.0, (1.0, 4.0)
+# In `fits`, where the ratio is small, so many pairs of new processes play one round each.
+SITTINGS = 3
 # One of each kind: what a trainer caches, and small objects.
 QUICK_WORKLOADS = ("lgr", "objects")
 
@@ -41,6 +43,11 @@ class Options:
     def data_bytes(self) -> int:
         """What the trainers cache of the rows."""
         return self.rows * ROW_BYTES
+
+    @property
+    def sittings(self) -> int:
+        """New processes of each engine in `fits`; with `quick` the same ones play all rounds."""
+        return 1 if self.quick else SITTINGS
 
     @property
     def suffix(self) -> str:

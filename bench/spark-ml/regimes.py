@@ -1,7 +1,8 @@
 """One regime: each workload is played by stock Spark and by Warmset in interleaved rounds, within the same total.
 
 Invariant: a round is one whole fit of each engine, and the order rotates. Where the machine cannot hold both engines at
-once they play one after the other, and the raw figures say so.
+once they play one after the other, and the raw figures say so. In every sitting the engines are new processes: two that
+are set alike differ by some per cent for as long as they live.
 """
 
 from __future__ import annotations
@@ -33,6 +34,16 @@ class Duel:
     def player(self, engine: str) -> Player:
         """The engine of that name."""
         return next(player for player in self.players if player.spec.name == engine)
+
+    def take(self, players: Sequence[Player]) -> None:
+        """Adds what the engines of one sitting measured."""
+        for player in players:
+            known = next((each for each in self.players if each.spec.name == player.spec.name), None)
+            if known is None:
+                self.players.append(player)
+            elif known is not player:
+                known.timings.setdefault(self.workload.name, []).extend(player.timings.get(self.workload.name, []))
+                known.died = known.died or player.died
 
     def summary(self, engine: str) -> dict | None:
         """What a pass cost that engine."""
@@ -91,17 +102,21 @@ class Duel:
         return {**raw, "timings": player.timings.get(self.workload.name, [])}
 
 
-def play(name: str, size: Size, settings: Sequence[Setting], rounds: int, engines: Engines, regime: str) -> Duel:
-    """Plays one workload."""
+def play(
+    name: str, size: Size, settings: Sequence[Setting], rounds: int, sittings: int, engines: Engines, regime: str
+) -> Duel:
+    """Plays one workload, so many rounds in each sitting."""
     progress = engines.place.progress
     duel = Duel(workload(name, size), settings, contest.fit_together([each.total_bytes for each in settings]))
-    for group in [list(settings)] if duel.together else [[setting] for setting in settings]:
-        players = [engines.open(setting, name, size, regime) for setting in group]
-        duel.players += players
-        progress.total += rounds * len(players)
-        contest.play(players, [duel.workload], rounds, 0, progress, collect(duel, players))
-        if not duel.together:
-            engines.close()
+    for sitting in range(sittings):
+        order = list(settings) if sitting % 2 == 0 else list(reversed(settings))
+        for group in [order] if duel.together else [[setting] for setting in order]:
+            players = [engines.open(setting, name, size, regime) for setting in group]
+            progress.total += rounds * len(players)
+            contest.play(players, [duel.workload], rounds, 0, progress, collect(duel, players))
+            duel.take(players)
+            if not duel.together or sitting + 1 < sittings:
+                engines.close()
     engines.end()
     return duel
 

@@ -115,6 +115,7 @@ def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     fits = measuring.raw["regimes"]["fits"]
     assert fits["rows"] == measuring.raw["regimes"]["main"]["rows"] // 2
     assert not fits["workloads"]["lr"]["alive_together"]
+    assert [len(each["timings"]) for each in fits["workloads"]["lr"]["engines"].values()] == [3, 3], "a fit a sitting"
     chosen = fits["workloads"]["lr"]["settings"]
     assert chosen["warmset"] == {
         **chosen["stock"],
@@ -185,7 +186,9 @@ def test_an_interrupted_run_is_resumed(bench: dict, monkeypatch, tmp_path: Path)
     assert again.figures() == whole.figures() and again.sound
     assert again.raw["regimes"]["main"]["workloads"]["lgr"] == kept["regimes"]["main"]["workloads"]["lgr"]
     trials = len(again.raw["memory"]["warmset"]["trials"])
-    assert Fake.opened == ["stock", "warmset"] * 3 + ["warmset"] * trials
+    sitting = ["stock", "warmset"]
+    fits = 2 * [*sitting, *reversed(sitting), *sitting]
+    assert Fake.opened == sitting + fits + ["warmset"] * trials
 
 
 def test_an_engine_that_dies_leaves_a_null(bench: dict, monkeypatch, tmp_path: Path):
