@@ -46,12 +46,13 @@ def over_s_max(samples: list[dict[str, Any]]) -> float:
 def test_scans_draw_memory_to_the_pool(launch: Launch) -> None:
     total = 1536
     with launch(VERSION, settings(total, "1500m")) as child:
-        # More than the total: were all of it in memory, nothing would wait, and nothing need move.
+        # More than the total: the pool can use all that it gets.
         seen = child.call("split.scans", mebibytes=1600, seconds=45, seconds_max=180)
     samples = seen["samples"]
     assert samples[0]["budget_bytes"] <= 64 * MIB, "the pool starts as it was told"
     assert samples[-1]["budget_bytes"] >= 512 * MIB, samples[-1]
-    assert samples[-1]["split_moves_total"] > 0
+    # Lent, or moved where the disk is slow enough for waits: what the heap does not hold is the pool's.
+    assert samples[-1]["budget_bytes"] + samples[-1]["heap_committed_bytes"] >= total * MIB * 9 // 10, samples[-1]
     assert samples[-1]["total_budget_bytes"] == total * MIB
     assert over_s_max(samples) < OVER_S
 
