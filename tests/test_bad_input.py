@@ -27,6 +27,10 @@ MALFORMED = {
     "spark.warmset.required": ["perhaps"],
     "spark.warmset.enabled": ["si"],
     "spark.warmset.dir": ["", "relative/path"],
+    "spark.warmset.totalMemory": ["-1", "some", "900000g"],
+    "spark.warmset.rdd.enabled": ["always"],
+    "spark.warmset.rdd.heapFirst": ["2"],
+    "spark.warmset.smallPartition": ["-1"],
 }
 PROBLEMS = {
     "missing directory": ("spark.warmset.dir", {"spark.warmset.dir": "/nonexistent/warmset"}),

@@ -11,6 +11,13 @@ from e2e import paths, shell
 from e2e.launch import Launch
 
 FORY, FIRST = 1, 3
+# Spark's own memory has room for little.
+SMALL_HEAP = {
+    "spark.warmset.rdd.enabled": "true",
+    "spark.warmset.smallPartition": "0",
+    "spark.testing.reservedMemory": "0",
+    "spark.testing.memory": str(60 << 20),
+}
 
 
 def assert_round_trips(seen: dict[str, Any]) -> None:
@@ -37,15 +44,12 @@ def test_elements_round_trip_on_jdk_25(launch: Launch) -> None:
 
 @pytest.mark.usefixtures("only_with_plugin")
 def test_objects_stay_on_the_heap_while_they_fit_and_in_regions_else(launch: Launch, spark_version: str) -> None:
-    conf = {
-        "spark.warmset.rdd.enabled": "true",
-        "spark.warmset.rdd.heapFirst": "true",
-        "spark.warmset.smallPartition": "0",
-        "spark.testing.reservedMemory": "0",
-        "spark.testing.memory": str(60 << 20),
-    }
-    with launch.warm(spark_version, conf) as child:
-        seen = child.call("rdds.leaving_the_heap")
+    with launch.warm(spark_version, SMALL_HEAP | {"spark.warmset.rdd.heapFirst": "true"}) as child:
+        assert_left_the_heap(child.call("rdds.leaving_the_heap"))
+
+
+def assert_left_the_heap(seen: dict[str, Any]) -> None:
+    """What fitted stayed there, what did not went to regions, and none was lost."""
     fits, overflows = seen["fits"], seen["overflows"]
     assert fits["right"] and overflows["right"]
     assert fits["cached"] == overflows["cached"] == seen["partitions"]

@@ -7,6 +7,7 @@ table is), and what the tests have already: the jar that `make jar` built, the p
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -25,6 +26,13 @@ import json
 count = spark.sql("select count(*), sum(l_orderkey) from lineitem").first()
 stats = json.loads(spark._jvm.io.warmset.spark.Warmset.statsJson())
 print("seen:", json.dumps([*count, stats["regions"] > 0]))
+"""
+# The trainer's result again, and that the settings have arrived where they are used.
+CHECK_MLLIB = """
+import json
+coefficients = LogisticRegression(maxIter=10).fit(rows).coefficients.tolist()
+stats = json.loads(spark._jvm.io.warmset.spark.Warmset.statsJson())
+print("seen:", json.dumps([coefficients, stats["total_budget_bytes"], spark.conf.get("spark.warmset.rdd.enabled")]))
 """
 
 pytestmark = pytest.mark.usefixtures("only_with_plugin")
@@ -114,10 +122,20 @@ def run(
 
 
 def test_python(workdir: Path, table: list[int]) -> None:
-    (workdir / "use.py").write_text(block("python", "WarmsetPlugin") + CHECK)
+    (workdir / "use.py").write_text(block("python", "createOrReplaceTempView") + CHECK)
     done = run(["python", "use.py"], workdir)
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"seen: {json.dumps([*table, True])}" in done.stdout
+
+
+def test_mllib(workdir: Path) -> None:
+    code = replaced(block("python", "LogisticRegression"), {"4g": "600m", "6g": "700m"})
+    (workdir / "fit.py").write_text(code + CHECK_MLLIB)
+    done = run(["python", "fit.py"], workdir)
+    assert done.returncode == 0, done.stderr[-2000:]
+    coefficients, *numbers = json.loads(done.stdout.split("seen: ")[1])
+    assert len(coefficients) == 2 and all(map(math.isfinite, coefficients)) and any(coefficients)
+    assert numbers == [700 << 20, "true"]
 
 
 def test_sql(workdir: Path, table: list[int]) -> None:

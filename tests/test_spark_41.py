@@ -13,7 +13,7 @@ from e2e import paths
 from e2e.child import SparkChild
 from e2e.launch import Launch
 from scenarios.levels import MEMORY_LEVELS
-from test_elements import assert_round_trips
+from test_elements import SMALL_HEAP, assert_left_the_heap, assert_round_trips
 from test_pyspark import assert_filters, assert_overflowed, assert_round_trip
 
 VERSION = "4.1"
@@ -95,3 +95,10 @@ def test_the_tab(child: SparkChild) -> None:
     with urllib.request.urlopen(child.call("ui.url") + "/warmset/", timeout=30) as answer:
         page = answer.read().decode()
     assert "Memory budget over time" in page and "</html>" in page
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_one_budget_and_objects_that_leave_the_heap(launch: Launch) -> None:
+    with launch(VERSION, SMALL_HEAP | {"spark.driver.memory": "512m", "spark.warmset.totalMemory": "640m"}) as child:
+        assert child.call("split.memory")["total_budget_bytes"] == 640 << 20
+        assert_left_the_heap(child.call("rdds.leaving_the_heap"))

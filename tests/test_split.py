@@ -140,6 +140,9 @@ def test_each_executor_splits_a_budget_of_its_own(launch: Launch, tmp_path: Path
             for store in await_true(stores, "both executors report their split", 30):
                 assert store["total_budget_bytes"] == 640 * MIB
                 assert 0 < store["heap_committed_bytes"] + store["pool_bytes"] <= 640 * MIB
+            with urllib.request.urlopen(f"{base}/warmset/", timeout=30) as answer:
+                page = answer.read().decode()
+            assert "total budget" in page and "heap and pool" in page
 
 
 @pytest.mark.parametrize(("total", "why"), [("12m", "must be a size"), ("4t", "are kept for what the JVM needs")])

@@ -11,14 +11,17 @@ from pathlib import Path
 
 from harness import groups
 from harness.ending import end_in_order
-from harness.machine import ROOT, Run, describe
+from harness.machine import ROOT, Run, commit, describe
 from harness.progress import Progress
 from harness.training import Place
 
 
 @dataclass(frozen=True)
 class Course:
-    """One benchmark. `parts` is what the raw figures call its parts; `sound` judges one, the others see all."""
+    """One benchmark. `parts` is what the raw figures call its parts; `sound` judges one, the others see all.
+
+    `kept` is what an interrupted run wrote: its parts count as measured, and `measure` must leave them out.
+    """
 
     name: str
     readme: str
@@ -26,6 +29,7 @@ class Course:
     figures: Callable[[dict[str, dict]], dict]
     table: Callable[[dict[str, dict]], str]
     sound: Callable[[dict], bool]
+    kept: dict | None = None
 
     def run(
         self,
@@ -39,12 +43,15 @@ class Course:
         progress = Progress(steps)
         if groups.find_place() is None:
             progress.note(groups.why_none())
-        found: dict[str, dict] = {}
-        raw = {"machine": describe(), "options": vars(options), self.parts: found}
+        kept = self.kept or {}
+        found: dict[str, dict] = kept.get(self.parts, {})
+        # Parts of one file may have been measured at different commits.
+        commits: dict[str, str | None] = kept.get("commits", {})
+        raw = {"machine": describe(), "options": vars(options), "commits": commits, self.parts: found}
         run.write("README.md", self.readme)
         with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
             for name, part in measure(options, Place(options.cpus, run.logs(), Path(directory), progress)):
-                found[name] = part
+                found[name], commits[name] = part, commit()
                 run.write("raw.json", {**raw, "result": self.figures(found)})
         progress.finish()
         print(self.table(found))

@@ -7,12 +7,14 @@ run with every split in interleaved rounds. It ends with `result: {json}`; a fig
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import splits
 from harness import contest, learnable, passes
@@ -72,12 +74,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--budget", type=int, metavar="MIB", help="heap and pool together")
     parser.add_argument("--iterations", type=int, help="iterations of a fit")
     parser.add_argument("--rounds", type=int, help="how often every split runs each job")
+    parser.add_argument(
+        "--resume", metavar="RAW", help="keep the jobs that an interrupted run wrote to its raw.json; run the rest"
+    )
     options = parser.parse_args()
     quick = options.quick
     options.jobs = (options.jobs or ",".join((*(NAMES if not quick else ("lgr",)), CHANGING))).split(",")
     for name in options.jobs:
         if name not in names:
             parser.error(f"--jobs: {name} is none of {', '.join(names)}")
+    options.jobs = [name for name in options.jobs if name not in kept(options).get("jobs", {})]
     options.rows = options.rows or (500_000 if quick else 3_000_000)
     options.files = 8 if quick else 40
     options.budget = options.budget or (768 if quick else 1600)
@@ -90,10 +96,15 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def kept(options: argparse.Namespace) -> dict:
+    """What an interrupted run wrote."""
+    return json.loads(Path(options.resume).read_text()) if options.resume else {}
+
+
 def main() -> int:
     """Runs all jobs with all splits; exit code 1 if the controller failed somewhere or results differ."""
     options = parse()
-    course = Course("spark-split", readme(options), "jobs", figures, table, sound)
+    course = Course("spark-split", readme(options), "jobs", figures, table, sound, kept(options))
     plays = options.rounds * len(options.jobs) * len(splits.of_shares(options.shares))
     return course.run(options, 1 + plays, measure)
 
@@ -170,9 +181,9 @@ def play(split: splits.Split, job: Job, size: Size, budget_bytes: int, place: Pl
 
 
 def sound(runs: dict[str, dict]) -> bool:
-    """Whether the controller finished, and all that finished came to the same."""
+    """Whether the controller finished, and all that finished came to the same, numbers to eight digits."""
     rows = [each["rows"] for run in runs.values() for each in run["rounds"] if each["rows"] is not None]
-    return runs[splits.CONTROLLER]["seconds"] is not None and all(each == rows[0] for each in rows)
+    return runs[splits.CONTROLLER]["seconds"] is not None and all(contest.same(each, rows[0]) for each in rows)
 
 
 def ratio(runs: dict[str, dict]) -> float:

@@ -24,17 +24,19 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(machine, "ROOT", tmp_path)
     monkeypatch.setattr(course, "ROOT", tmp_path)
     monkeypatch.setattr(course, "describe", lambda: known)
+    monkeypatch.setattr(course, "commit", lambda: "1234567")
     monkeypatch.setattr(course, "end_in_order", lambda: None)
     (tmp_path / "target").mkdir()
     return tmp_path
 
 
-def play(measure: Callable[[argparse.Namespace, Place], Iterator[tuple[str, dict]]]) -> int:
+def play(measure: Callable[[argparse.Namespace, Place], Iterator[tuple[str, dict]]], kept: dict | None = None) -> int:
     known = Course(
         "walk", "# walk\n", "legs",
         figures=lambda legs: {"sum": sum(leg["seconds"] for leg in legs.values())},
         table=lambda legs: f"{len(legs)} legs",
         sound=lambda leg: leg["seconds"] > 0,
+        kept=kept,
     )  # fmt: skip
     return known.run(OPTIONS, 2, measure)
 
@@ -71,6 +73,14 @@ def test_a_part_that_is_not_sound_fails_and_one_that_breaks_off_leaves_the_other
         play(measure)
     assert raw(tree)["legs"] == {"out": {"seconds": 1}}
     assert [path.name for path in (tree / "target").iterdir()] == ["bench-logs"]
+
+
+def test_parts_that_were_kept_count_and_each_has_its_commit(tree: Path, capsys: pytest.CaptureFixture[str]):
+    kept = {"legs": {"out": {"seconds": 1}}, "commits": {"out": "7654321"}, "result": {"sum": 1}}
+    assert play(lambda *_: iter([("back", {"seconds": 2})]), kept) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == 'result: {"sum": 3}'
+    found = raw(tree)
+    assert list(found["legs"]) == ["out", "back"] and found["commits"] == {"out": "7654321", "back": "1234567"}
 
 
 def test_what_is_over_soon_is_sampled_too(monkeypatch: pytest.MonkeyPatch):

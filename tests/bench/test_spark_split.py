@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ class Fake:
     opened: ClassVar[list[str]] = []
     specs: ClassVar[list[Spec]] = []
     seconds: ClassVar[dict[tuple[str, int], float]] = {}
-    rows: ClassVar[dict[str, int]] = {}
+    rows: ClassVar[dict[str, float]] = {}
 
     def __init__(self, spec: Spec) -> None:
         self.name = spec.name
@@ -118,3 +119,12 @@ def test_a_controller_that_fails_and_results_that_differ_are_unsound(bench: Modu
     assert not bench.sound(runs) and bench.figures({"lgr": runs})["worst_vs_best_static"] is None
     Fake.opened, Fake.seconds, Fake.rows = [], {}, {"heap_55": 2}
     assert not bench.sound(measured(bench, monkeypatch, tmp_path, "--jobs", "lgr")["lgr"])
+    Fake.opened, Fake.rows = [], dict.fromkeys(FULL, 1.0) | {"heap_55": 1 + 1e-15}
+    assert bench.sound(measured(bench, monkeypatch, tmp_path, "--jobs", "lgr")["lgr"])
+
+
+def test_what_an_interrupted_run_finished_is_not_run_again(bench: ModuleType, monkeypatch, tmp_path: Path):
+    raw = tmp_path / "raw.json"
+    raw.write_text(json.dumps({"jobs": {"lgr": {}}}))
+    found = measured(bench, monkeypatch, tmp_path, "--jobs", "lgr,changing", "--resume", str(raw))
+    assert list(found) == ["changing"]

@@ -11,6 +11,7 @@ import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.columnar.warmset.CachedBatches
+import org.apache.spark.storage.memory.warmset.OwnedValues
 import org.apache.spark.ui.warmset.{HistoryRecorder, TotalsGauges, WarmsetTab}
 import org.apache.spark.warmset.SparkInternals
 
@@ -23,7 +24,7 @@ import org.apache.spark.warmset.SparkInternals
  */
 class WarmsetPlugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = new WarmsetDriver
-  override def executorPlugin(): ExecutorPlugin = new WarmsetExecutor
+  override def executorPlugin(): ExecutorPlugin = new WarmsetExecutor(SparkInternals.installMemoryStore)
 }
 
 private[spark] object WarmsetPlugin {
@@ -197,8 +198,13 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
   }
 }
 
-/** An executor's half: opens its store and takes the place of its memory store. */
-private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
+/**
+ * An executor's half: opens its store and takes the place of its memory store.
+ *
+ * @param install throws, with nothing changed, where Spark is not as expected
+ */
+private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
+  extends ExecutorPlugin with Logging {
   import WarmsetPlugin._
 
   private var reporter: StatsReporter = _
@@ -217,7 +223,7 @@ private[spark] final class WarmsetExecutor extends ExecutorPlugin with Logging {
   private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf): Unit = {
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
-    SparkInternals.installMemoryStore(new BlockOwnership(
+    install(new BlockOwnership(
       conf.rddEnabled, conf.rddHeapFirst, Some(new RddSpread(context.ask))))
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)

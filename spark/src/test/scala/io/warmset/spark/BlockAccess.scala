@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.spark.SparkEnv
-import org.apache.spark.storage.BlockId
+import org.apache.spark.storage.{BlockId, RDDBlockId, StorageLevel}
 import org.apache.spark.storage.memory.warmset.TestBlocks
 
 /** The store's regions, for tests that break them behind our back. */
@@ -49,6 +49,18 @@ object BlockAccess {
 
   /** Reads a little of the block as the memory store gives it, and forgets the reader. */
   def beginReading(env: SparkEnv, block: BlockId): Unit = TestBlocks.beginReading(env, block)
+
+  /** Puts the first block of an RDD in the name of no task, as those are put that come from other executors. */
+  def put(rdd: Int, values: Iterator[Any], level: StorageLevel): Unit =
+    TestBlocks.putAnonymously(SparkEnv.get, RDDBlockId(rdd, 0), values, level)
+
+  /** Takes it away; whether it was in memory. */
+  def drop(rdd: Int): Boolean = {
+    val block = RDDBlockId(rdd, 0)
+    val was = inMemory(block)
+    TestBlocks.drop(SparkEnv.get, block)
+    was
+  }
 
   def evict(env: SparkEnv, block: BlockId): Unit = TestBlocks.evict(env, block)
 }

@@ -2,13 +2,30 @@ package io.warmset.spark
 
 import java.io.{File, IOException}
 import java.nio.file.Files
+import java.util.concurrent.ConcurrentLinkedQueue
+
+import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.warmset.region.{NativeLibrary, NativeStore}
+import org.apache.logging.log4j.{Level, LogManager}
+import org.apache.logging.log4j.core.{LogEvent, Logger}
+import org.apache.logging.log4j.core.appender.AbstractAppender
+import org.apache.logging.log4j.core.config.Property
 import org.apache.spark.SparkException
+import org.apache.spark.api.plugin.ExecutorPlugin
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.storage.StorageLevel
 import org.scalatest.funsuite.AnyFunSuite
+
+/** A Spark whose inside is not as Warmset knows it. */
+class OtherInside extends WarmsetPlugin {
+  override def executorPlugin(): ExecutorPlugin = new WarmsetExecutor(_ => throw OtherInside.failure)
+}
+
+object OtherInside {
+  @volatile var failure: Throwable = _
+}
 
 /** Where Warmset cannot work: stock Spark or a clear stop, and right answers in any case. */
 class DegradeSuite extends AnyFunSuite {
@@ -49,6 +66,38 @@ class DegradeSuite extends AnyFunSuite {
   private def refused(settings: (String, String)*): String = {
     val error = intercept[Exception](withSession(settings: _*)(_ => ()))
     Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage).mkString(" / ")
+  }
+
+  /** The warnings that speak of Warmset meanwhile. */
+  private def warnings(body: => Unit): Seq[String] = {
+    val seen = new ConcurrentLinkedQueue[String]
+    val appender = new AbstractAppender("warnings", null, null, false, Property.EMPTY_ARRAY) {
+      override def append(event: LogEvent): Unit =
+        if (event.getLevel == Level.WARN) seen.add(event.getMessage.getFormattedMessage)
+    }
+    appender.start()
+    val logger = LogManager.getRootLogger.asInstanceOf[Logger]
+    logger.addAppender(appender)
+    try body finally logger.removeAppender(appender)
+    seen.asScala.toSeq.filter(_.contains("Warmset"))
+  }
+
+  for (failure <- Seq(new NoSuchFieldException("memoryStore"), new NoSuchMethodError("reportBlockStatus"))) {
+    test(s"a memory store that cannot be replaced (${failure.getMessage}): Spark's own, and one warning") {
+      OtherInside.failure = failure
+      val said = warnings {
+        withSession("spark.plugins" -> classOf[OtherInside].getName, "spark.warmset.rdd.enabled" -> "true") { spark =>
+          assert(StoreHolder.current.isEmpty)
+          checkCache(spark)
+          val rdd = spark.sparkContext.range(0, 5000, 1, 2).persist(StorageLevel.MEMORY_ONLY)
+          assert(rdd.sum() == rdd.sum() && rdd.count() == 5000)
+          assert(spark.sparkContext.getRDDStorageInfo.find(_.id == rdd.id).get.numCachedPartitions == 2)
+        }
+      }
+      assert(said.length == 1 && said.head.contains(failure.getMessage), said)
+      val why = refused("spark.plugins" -> classOf[OtherInside].getName, "spark.warmset.required" -> "true")
+      assert(why.contains(failure.getMessage) && why.contains("spark.warmset.required"), why)
+    }
   }
 
   test("spark.io.encryption.enabled: stock Spark") {

@@ -1,5 +1,6 @@
 package io.warmset.spark
 
+import java.io.ObjectOutputStream
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicLong
@@ -14,6 +15,16 @@ object HeapFirst {
   @volatile var seen: AtomicLong = _
   val reading = new CountDownLatch(1)
   val goOn = new CountDownLatch(1)
+  @volatile var generation = 0
+  @volatile var whilePacked: () => Unit = () => ()
+}
+
+/** Says when it is packed. */
+class Announcing(val id: Int) extends Serializable {
+  private def writeObject(out: ObjectOutputStream): Unit = {
+    HeapFirst.whilePacked()
+    out.defaultWriteObject()
+  }
 }
 
 /** RDDs that stay on the heap while Spark's memory has room, and leave it for regions when it has not. */
@@ -185,6 +196,52 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
     SparkInternals.packIdle(Long.MaxValue)
     assert(inRegions(rdd.id) == 8)
     assertRight(rdd, 64)
+  }
+
+  test("a block that is dropped and put anew before its turn comes is packed as it is by then") {
+    HeapFirst.generation = 0
+    val first = sc.parallelize(0 until 4, 1).map(new Announcing(_)).persist(StorageLevel.MEMORY_ONLY)
+    val second = sc.parallelize(0 until 1000, 1).map(i => (i, Array.fill(100)(HeapFirst.generation)))
+      .persist(StorageLevel.MEMORY_ONLY)
+    Seq(first, second).foreach(_.count())
+    HeapFirst.whilePacked = () => {
+      HeapFirst.whilePacked = () => ()
+      HeapFirst.generation = 1
+      second.unpersist(blocking = true)
+      second.persist(StorageLevel.MEMORY_ONLY).count()
+    }
+    SparkInternals.packIdle(Long.MaxValue)
+    assert(HeapFirst.generation == 1, "the first one was not packed")
+    assert(second.map(_._2.last).distinct().collect().toSeq == Seq(1))
+    Seq(first, second).foreach(_.unpersist(blocking = true))
+    assert(BlockAccess.storageMemory < MiB)
+  }
+
+  test("replicas that come at the same time share the unroll memory of their thread, and none is left or lost") {
+    val began, goOn = new CountDownLatch(1)
+    val small = Iterator.tabulate(16 * 128) { i =>
+      if (i == 15 * 128) {
+        began.countDown()
+        assert(goOn.await(30, TimeUnit.SECONDS))
+      }
+      FailedPut.element(i)
+    }
+    val other = new Thread(() => BlockAccess.put(1000001, small, StorageLevel.MEMORY_ONLY))
+    other.start()
+    assert(began.await(30, TimeUnit.SECONDS))
+    val held = BlockAccess.unrollMemory
+    assert(held > 0)
+    val large = Iterator.tabulate(160 * 128) { i =>
+      if (i == 40 * 128) {
+        goOn.countDown()
+        other.join(30000)
+      }
+      FailedPut.element(i)
+    }
+    BlockAccess.put(1000002, large, StorageLevel.MEMORY_ONLY)
+    assert(BlockAccess.unrollMemory == 0)
+    assert(Seq(1000001, 1000002).map(BlockAccess.drop) == Seq(true, true), "either was put")
+    assert(BlockAccess.storageMemory < MiB)
   }
 
   test("elements that nothing can serialise stay, and an RDD of them is as without Warmset") {

@@ -6,8 +6,9 @@ import scala.util.Random
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.ml.classification.{LinearSVC, LogisticRegression, RandomForestClassifier}
-import org.apache.spark.ml.clustering.KMeans
+import org.apache.spark.ml.clustering.{GaussianMixture, KMeans}
 import org.apache.spark.ml.linalg.{Vector, Vectors}
+import org.apache.spark.ml.recommendation.ALS
 import org.apache.spark.ml.regression.{GBTRegressor, LinearRegression}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.sql.DataFrame
@@ -48,6 +49,20 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
   private def splits(description: String): Long =
     description.linesIterator.drop(1).mkString("\n").hashCode.toLong
 
+  /** Thirty ratings of each row of the data. */
+  private def ratings(data: DataFrame): DataFrame = {
+    val session = spark
+    import session.implicits._
+    data.select("features").rdd.map(_.getAs[Vector](0)).zipWithIndex().flatMap { case (x, row) =>
+      (0 until 30).map(at => (row.toInt, at * 20 + math.abs(x(at).hashCode % 20), x(at + 30).toFloat))
+    }.toDF("user", "item", "rating")
+  }
+
+  /** What was found for each of them, in their order. */
+  private def factors(of: DataFrame): Seq[Long] =
+    of.orderBy("id").collect().toSeq.flatMap(row =>
+      bits(row.getSeq[Float](1).map(_.toDouble).toArray :+ row.getInt(0).toDouble))
+
   private val trainers: Seq[(String, DataFrame => Seq[Long])] = Seq(
     "logistic regression" -> { d =>
       val model = new LogisticRegression().setMaxIter(5).setTol(0).fit(d)
@@ -63,6 +78,18 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
     },
     "k-means" -> { d =>
       bits(new KMeans().setK(4).setSeed(7).setMaxIter(4).fit(d).clusterCenters.flatMap(_.toArray))
+    },
+    "Gaussian mixture" -> { d =>
+      val model = new GaussianMixture().setK(2).setSeed(7).setMaxIter(2).fit(d)
+      bits(model.weights ++ model.gaussians.flatMap(g => g.mean.toArray ++ g.cov.toArray))
+    },
+    // Its blocks are specialised classes of Scala.
+    "alternating least squares" -> { d =>
+      val model = new ALS().setRank(4).setMaxIter(2).setSeed(7).setNumBlocks(4).fit(ratings(d))
+      val found = factors(model.userFactors) ++ factors(model.itemFactors)
+      // The model keeps its factors cached.
+      spark.sparkContext.getPersistentRDDs.values.foreach(_.unpersist(blocking = true))
+      found
     },
     "random forest" -> { d =>
       val model = new RandomForestClassifier().setNumTrees(4).setMaxDepth(4).setSeed(7).fit(d)

@@ -197,21 +197,42 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     spark = newSession()
   }
 
-  test("who reads on has the next segments brought in; who wants the first element has not") {
-    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
-      val rdd = sc.parallelize(0 until 32000, 1)
-        .map(i => Array.tabulate(128)(j => (i * 131L + j) * 0x9E3779B97F4A7C15L))
-        .persist(level)
-      rdd.count()
-      assert(segments >= 4)
-      def pinsAfter(elements: Int): Long = rdd.mapPartitions { each =>
-        for (_ <- 1 to elements) each.next()
+  /** Segments that a task's one reader holds after so many elements of four segments. */
+  private def pinsAfter(level: StorageLevel, elements: Int*): Seq[Long] = {
+    val rdd = sc.parallelize(0 until 32000, 1)
+      .map(i => Array.tabulate(128)(j => (i * 131L + j) * 0x9E3779B97F4A7C15L))
+      .persist(level)
+    rdd.count()
+    assert(segments >= 4)
+    val pins = elements.map { n =>
+      rdd.mapPartitions { each =>
+        for (_ <- 1 to n) each.next()
         Iterator(StoreAccess.pins)
       }.collect().head
-      assert(pinsAfter(1) <= 2, level)
-      assert(pinsAfter(200) == segments, level)
-      rdd.unpersist(blocking = true)
     }
+    val all = segments.toLong
+    rdd.unpersist(blocking = true)
+    pins :+ all
+  }
+
+  test("who reads on has the next segments brought in; who wants the first element has not") {
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+      val Seq(first, more, all) = pinsAfter(level, 1, 200)
+      assert(first <= 2, level)
+      assert(more == all, level)
+    }
+  }
+
+  test("spark.warmset.prefetch.max=0: nothing is brought in ahead") {
+    spark.stop()
+    spark = newSession(Map("spark.warmset.prefetch.max" -> "0"))
+    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+      // The last one is in another segment than the first.
+      val pins = pinsAfter(level, 1, 200, 20000)
+      assert(pins.init.forall(_ == 1), s"$level: $pins")
+    }
+    spark.stop()
+    spark = newSession()
   }
 
   test("a read without a task that nobody ends gives everything back") {

@@ -45,7 +45,8 @@ class WarmsetConfSuite extends AnyFunSuite {
       "spark.warmset.hugePages" -> "sometimes", "spark.warmset.io" -> "mmap",
       "spark.warmset.enabled" -> "yes", "spark.warmset.rowGroup" -> "1k",
       "spark.warmset.rowGroup" -> "4g", "spark.warmset.prefetch.max" -> "-1",
-      "spark.warmset.stats.interval" -> "soon")) {
+      "spark.warmset.rdd.enabled" -> "always", "spark.warmset.rdd.heapFirst" -> "2",
+      "spark.warmset.smallPartition" -> "-1", "spark.warmset.stats.interval" -> "soon")) {
     test(s"$key=$value is refused with the key, the value and what is allowed") {
       val error = intercept[IllegalArgumentException](read(key -> value))
       assert(error.getMessage.startsWith(s"$key is '$value', but must be "), error.getMessage)

@@ -3,6 +3,7 @@ package io.warmset.spark.memorysplit
 import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean
 
+import com.fasterxml.jackson.databind.ObjectMapper
 import io.warmset.region.{NativeStore, Store}
 import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
 
@@ -33,28 +34,44 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   private var askedNs = 0L
   private var warned = false
   private var saidStiff = false
-  @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes, 0L,
+  @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes,
+    if (plan.fixed.isDefined) plan.heap.maxBytes else 0L,
     MemorySplitHeap.outsideBytes(heap.committedBytes, 0L), 0L, 0L)
 
   def start(): this.type = {
     plan.fixed match {
-      case Some(why) => logWarning(s"${WarmsetConf.TotalMemory.name}: the split between the Java heap " +
-        s"and the pool stays as it starts, the pool at ${plan.poolStartBytes} bytes: $why")
+      case Some(why) =>
+        logWarning(s"${WarmsetConf.TotalMemory.name}: the split between the Java heap " +
+          s"and the pool stays as it starts, the pool at ${plan.poolStartBytes} bytes: $why")
+        startTimer(TickNs)(keep())
       case None => run()
     }
     this
   }
 
-  private def run(): Unit = {
-    handle = NativeStore.splitOpen(Array(plan.heap.minBytes, plan.heap.maxBytes,
-      WarmsetConf.MemoryBytesMin, plan.poolStartBytes))
+  private def startTimer(everyNs: Long)(work: => Unit): Unit = {
     timer = Executors.newSingleThreadScheduledExecutor { task =>
       val thread = new Thread(task, "warmset-split")
       thread.setDaemon(true)
       thread
     }
-    timer.scheduleWithFixedDelay(() => guarded(tick(rates = System.nanoTime - lastNs >= TickNs)),
-      0, LookMs, TimeUnit.MILLISECONDS)
+    timer.scheduleWithFixedDelay(() => guarded(work), 0, everyNs, TimeUnit.NANOSECONDS)
+  }
+
+  /** Nothing goes from one side to the other; what lives beside both has its room all the same. */
+  private def keep(): Unit = {
+    val poolBytes = mapper.readTree(store.stats()).path("pool_bytes").asLong
+    val outside = MemorySplitHeap.outsideBytes(heap.committedBytes, poolBytes)
+    val total = MemorySplitRule.totalNow(plan, NativeStore.memoryLimit(), outside)
+    val pool = MemorySplitRule.fixedPoolBytes(plan, total)
+    if (pool != seen.poolBudgetBytes) store.setBudget(pool)
+    seen = seen.copy(totalBytes = total, poolBudgetBytes = pool, outsideBytes = outside)
+  }
+
+  private def run(): Unit = {
+    handle = NativeStore.splitOpen(Array(plan.heap.minBytes, plan.heap.maxBytes,
+      WarmsetConf.MemoryBytesMin, plan.poolStartBytes))
+    startTimer(LookNs)(tick(rates = System.nanoTime - lastNs >= TickNs))
     heap.onCollection(() => look())
     if (plan.heap.maxBytes > plan.totalBytes) {
       logWarning(s"The Java heap may grow to ${plan.heap.maxBytes} bytes (-Xmx), past " +
@@ -165,9 +182,10 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 }
 
 private[spark] object MemorySplit {
-  private val LookMs = 100L
+  private val LookNs = TimeUnit.MILLISECONDS.toNanos(100)
   private val TickNs = TimeUnit.SECONDS.toNanos(1)
   private val StopMs = 5000L
+  private val mapper = new ObjectMapper
 
   // What the native side puts where.
   private val PoolBudget = 0

@@ -88,6 +88,12 @@ private[spark] object MemorySplitRule {
   def totalNow(plan: Plan, limitBytes: Long, outsideBytes: Long): Long =
     math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outsideBytes)))
 
+  /** The pool of a split that stays as it starts, in what heap and pool may have now. */
+  def fixedPoolBytes(plan: Plan, totalBytes: Long): Long = {
+    val frames = math.min(plan.poolStartBytes, totalBytes - plan.heap.maxBytes) / StoreRoom.FrameBytes
+    math.max(WarmsetConf.MemoryBytesMin, frames * StoreRoom.FrameBytes)
+  }
+
   /** Part of the heap, in percent, that is free when so many bytes live in `heapBytes`. */
   def freePercent(liveBytes: Long, heapBytes: Long): Int = {
     val live = math.ceil(100.0 * liveBytes / math.max(1L, heapBytes))

@@ -12,9 +12,9 @@ import org.apache.spark.unsafe.Platform
  * The values of one RDD block, one at a time, with the bytes of those that are handles.
  *
  * Invariant: only the current value is pinned; those after it are started within a window, which is
- * one segment until `goOn` or the second `advance`. Each has a reference on its region, so that one
- * released in mid-scan stays readable. Not safe for use from several threads. `close` is
- * idempotent, and nothing can be read after it.
+ * one segment until `goOn` or the second `advance`, and nothing where the maximum is 0. Each has a
+ * reference on its region, so that one released in mid-scan stays readable. Not safe for use from
+ * several threads. `close` is idempotent, and nothing can be read after it.
  */
 private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax: Long)
   extends AutoCloseable {
@@ -22,6 +22,7 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
 
   private val ahead = new mutable.ArrayDeque[Started]
   private var aheadBytes = 0L
+  private var begun = false
   private var windowBytes = 0L
   private var noRoom = false
   private var current: Started = _
@@ -67,7 +68,8 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
 
   private def lookAhead(): Unit = {
     // A reader that goes on past its beginning goes on to the end, nearly always.
-    windowBytes = if (windowBytes == 0) StoreRoom.FrameBytes else prefetchBytesMax
+    windowBytes = if (begun) prefetchBytesMax else math.min(StoreRoom.FrameBytes, prefetchBytesMax)
+    begun = true
     // What is on the heap needs no start: it waits upstream.
     var useful = current.inRegion
     while (useful && aheadBytes < windowBytes && !noRoom && plan()) useful = ahead.last.inRegion

@@ -1,7 +1,10 @@
 package io.warmset.spark.memorysplit
 
 import java.lang.management.ManagementFactory
+import java.nio.ByteBuffer
 import java.nio.file.Files
+
+import scala.collection.mutable.ArrayBuffer
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.sun.management.HotSpotDiagnosticMXBean
@@ -76,6 +79,10 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
     assert(MemorySplitRule.totalNow(p, 11 * GiB, 3 * GiB) == 8 * GiB)
     assert(MemorySplitRule.totalNow(p, 5 * GiB, 0) == 5 * GiB - 512 * MiB)
     assert(MemorySplitRule.totalNow(p, 1 * GiB, 3 * GiB) == 0)
+    val fixed = plan(10 * GiB, heap.copy(stiff = Some("why")))
+    assert(MemorySplitRule.fixedPoolBytes(fixed, 10 * GiB) == 2 * GiB)
+    assert(MemorySplitRule.fixedPoolBytes(fixed, 9 * GiB + MiB) == GiB)
+    assert(MemorySplitRule.fixedPoolBytes(fixed, 0) == WarmsetConf.MemoryBytesMin)
   }
 
   test("the free part that makes a heap so large, never less than a fifth") {
@@ -146,15 +153,40 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
     } finally store.close()
   }
 
-  test("a fixed split starts nothing, and is reported") {
+  test("a fixed split keeps its pool, and is reported") {
     val store = openStore(64 * MiB)
     try {
       val split = new MemorySplit(store,
-        MemorySplitRule.Plan(GiB, 64 * MiB, heap, 0, Some("a reason"))).start()
-      val stats = new ObjectMapper().readTree(split.annotate(store.stats()))
-      assert(stats.path("total_budget_bytes").asLong == GiB)
-      assert(stats.path("heap_committed_bytes").asLong > 0)
-      assert(split.poolBudgetBytes == 64 * MiB)
+        MemorySplitRule.Plan(9 * GiB, 64 * MiB, heap, 8 * GiB, Some("a reason"))).start()
+      def stats = new ObjectMapper().readTree(split.annotate(store.stats()))
+      val before = stats
+      assert(before.path("total_budget_bytes").asLong == 9 * GiB && before.path("heap_allowed_bytes").asLong == 8 * GiB)
+      assert(before.path("heap_committed_bytes").asLong > 0 && before.path("outside_bytes").asLong > 0)
+      eventually(assert(stats.path("outside_bytes").asLong != before.path("outside_bytes").asLong, "it looks again"))
+      assert(split.poolBudgetBytes == 64 * MiB && stats.path("budget_bytes").asLong == 64 * MiB)
+      split.stop()
+    } finally store.close()
+  }
+
+  test("the pool of a fixed split yields to what outgrows the reserve, and comes back") {
+    val store = openStore(64 * MiB)
+    val direct = new ArrayBuffer[ByteBuffer]
+    try {
+      val limit = NativeStore.memoryLimit()
+      val committed = ManagementFactory.getMemoryMXBean.getHeapMemoryUsage.getCommitted
+      val reserve = MemorySplitHeap.outsideBytes(committed, 0L) + 512 * MiB
+      val all = MemorySplitRule.Heap(8 * MiB, limit - reserve - 64 * MiB)
+      val p = MemorySplitRule.Plan(limit - reserve, 64 * MiB, all, reserve, Some("a reason"))
+      val split = new MemorySplit(store, p).start()
+      def budget = new ObjectMapper().readTree(store.stats()).path("budget_bytes").asLong
+      assert(budget == 64 * MiB)
+      for (_ <- 1 to 4) direct += ByteBuffer.allocateDirect((256 * MiB).toInt)
+      eventually(assert(budget == WarmsetConf.MemoryBytesMin))
+      direct.clear()
+      eventually {
+        System.gc()
+        assert(budget == 64 * MiB)
+      }
       split.stop()
     } finally store.close()
   }

@@ -44,9 +44,9 @@ private[warmset] final class ObjectPacking(
    * @param besides an RDD whose blocks stay
    */
   def free(bytes: Long, besides: Option[Int]): Long = {
-    val idle = leastRecentlyUsed.iterator.filterNot { case (block, _) => besides.contains(block.rddId) }
+    val idle = leastRecentlyUsed.iterator.filterNot(block => besides.contains(block.rddId))
     var freed = 0L
-    while (freed < bytes && !isFull && idle.hasNext) freed += (pack _).tupled(idle.next())
+    while (freed < bytes && !isFull && idle.hasNext) freed += pack(idle.next())
     freed
   }
 
@@ -74,39 +74,46 @@ private[warmset] final class ObjectPacking(
     val candidates = blocks.oldest(rdd, TriedMax).iterator
     var packed = 0
     while (packed < AtATime && !isFull && candidates.hasNext) {
-      val block = candidates.next()
-      // Iterating, as `leastRecentlyUsed` does, would go through the whole store for each block that is put.
-      val entry = entries.synchronized(entries.get(block))
-      if (pack(block, entry) > 0) packed += 1
+      if (pack(candidates.next()) > 0) packed += 1
     }
   }
 
-  /** In this order; getting an entry would make it the one used last. */
-  private def leastRecentlyUsed: Seq[(RDDBlockId, AnyRef)] = entries.synchronized {
-    entries.entrySet.asScala.iterator.map(each => (each.getKey, each.getValue)).collect {
-      case (block: RDDBlockId, entry) if blocks.contains(block) => (block, entry)
-    }.toVector
+  /** In this order. Without the entries: a block may be dropped, and put anew, before its turn comes. */
+  private def leastRecentlyUsed: Seq[RDDBlockId] = entries.synchronized {
+    entries.keySet.asScala.iterator.collect { case block: RDDBlockId if blocks.contains(block) => block }.toVector
   }
 
   private def isFull: Boolean = fullNs.exists(System.nanoTime - _ < FullNs)
 
-  private def pack(block: RDDBlockId, entry: AnyRef): Long = entry match {
-    case objects: DeserializedMemoryEntry[_] => inNoTask {
-      manager.blockInfoManager.lockForWriting(block, blocking = false) match {
-        case None => 0L
-        case Some(info) =>
-          try {
-            if (blocks.contains(block)) replace(block, info, objects) else 0L
-          } catch {
-            case NonFatal(cause) =>
-              blocks.putOther(block)
-              logWarning(s"Block $block could not be packed; it stays on the Java heap", cause)
-              0L
-          } finally manager.blockInfoManager.unlock(block)
-      }
+  /** Gives by how much the block became smaller; 0 if it is in use, or is none of ours by now. */
+  private def pack(block: RDDBlockId): Long = inNoTask {
+    manager.blockInfoManager.lockForWriting(block, blocking = false) match {
+      case None => 0L
+      case Some(info) =>
+        try packLocked(block, info)
+        catch {
+          case NonFatal(cause) =>
+            blocks.putOther(block)
+            logWarning(s"Block $block could not be packed; it stays on the Java heap", cause)
+            0L
+        } finally manager.blockInfoManager.unlock(block)
     }
-    case _ => 0L
   }
+
+  private def packLocked(block: RDDBlockId, info: BlockInfo): Long =
+    if (!blocks.contains(block)) 0L
+    else entries.synchronized(entries.get(block)) match {
+      case objects: DeserializedMemoryEntry[_] =>
+        val freed = replace(block, info, objects)
+        if (freed > 0 && info.tellMaster) tell(block, info, objects.size)
+        freed
+      case _ => 0L
+    }
+
+  /** Packed is packed, whether or not the master can be told. */
+  private def tell(block: RDDBlockId, info: BlockInfo, before: Long): Unit =
+    try report(block, info, before, info.size)
+    catch { case NonFatal(cause) => logWarning(s"The master could not be told that $block was packed", cause) }
 
   private def inNoTask[T](body: => T): T = {
     val task = TaskContext.get()
@@ -123,7 +130,6 @@ private[warmset] final class ObjectPacking(
       } else {
         exchange(block, old, new DeserializedMemoryEntry[Any](handles, size, MemoryMode.ON_HEAP, ClassTag.Any))
         info.size = size
-        if (info.tellMaster) report(block, info, old.size, size)
         old.size - size
       }
     }

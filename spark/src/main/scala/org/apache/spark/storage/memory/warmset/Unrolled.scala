@@ -1,5 +1,7 @@
 package org.apache.spark.storage.memory.warmset
 
+import java.lang.reflect.Field
+
 import org.apache.spark.memory.{MemoryManager, MemoryMode}
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.{MemoryStore, PartiallyUnrolledIterator}
@@ -12,7 +14,6 @@ import org.apache.spark.storage.memory.{MemoryStore, PartiallyUnrolledIterator}
  * the block, as all unroll memory.
  *
  * @param count of elements that were unrolled
- * @param bytes of unroll memory that were taken for them
  */
 private[warmset] final class Unrolled[T](
     store: MemoryStore,
@@ -20,9 +21,10 @@ private[warmset] final class Unrolled[T](
     block: BlockId,
     partial: PartiallyUnrolledIterator[T],
     count: Long,
-    rest: Iterator[T],
-    bytes: Long)
+    rest: Iterator[T])
   extends Iterator[T] with AutoCloseable {
+  // What the thread holds has no say: all replicas that come share theirs.
+  private val bytes = Unrolled.bytesOf(partial)
   private var left = count
   private var lent = 0L
   private var held = true
@@ -62,4 +64,18 @@ private[warmset] final class Unrolled[T](
       if (tooMuch > 0) store.reserveUnrollMemoryForThisTask(block, tooMuch, MemoryMode.ON_HEAP)
     }
   }
+}
+
+private[warmset] object Unrolled {
+  private lazy val unrollMemory: Field = {
+    val found = classOf[PartiallyUnrolledIterator[_]].getDeclaredField("unrollMemory")
+    found.setAccessible(true)
+    found
+  }
+
+  /** Of unroll memory that was taken for what was unrolled. */
+  private def bytesOf(partial: PartiallyUnrolledIterator[_]): Long = unrollMemory.getLong(partial)
+
+  /** Throws ReflectiveOperationException where Spark is not as expected. */
+  def check(): Unit = unrollMemory
 }

@@ -73,7 +73,6 @@ private[spark] class WarmMemoryStore(
       blockId: BlockId,
       values: Iterator[T],
       classTag: ClassTag[T]): Either[PartiallyUnrolledIterator[T], Long] = closingOnFailure(values) {
-    val before = currentUnrollMemoryForThisTask
     var taken = 0L
     val counted = values.map { value =>
       taken += 1
@@ -86,8 +85,7 @@ private[spark] class WarmMemoryStore(
         Right(size)
       case Left(partial) =>
         objects.overflow(rddOf(blockId))
-        val rest = new Unrolled(this, memory, blockId, partial, taken, values,
-          currentUnrollMemoryForThisTask - before)
+        val rest = new Unrolled(this, memory, blockId, partial, taken, values)
         val put = closingOnFailure(rest) {
           objects.packSome(rddOf(blockId))
           rest.lend(handlesBytes)
@@ -316,6 +314,7 @@ object WarmMemoryStore {
   def install(env: SparkEnv, owned: OwnedValues): Unit = {
     IdleBlocks.check()
     ObjectPacking.check()
+    Unrolled.check()
     val manager = env.blockManager
     val old = manager.memoryStore // forces the lazy value, so that it is not set after us
     val storeField = field(classOf[BlockManager], "memoryStore")

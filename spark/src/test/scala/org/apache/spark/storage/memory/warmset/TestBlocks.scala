@@ -60,6 +60,11 @@ object TestBlocks {
       block, new NioManagedBuffer(ByteBuffer.wrap(bytes)), level, ClassTag.Any)
   }
 
+  def putAnonymously(env: SparkEnv, block: BlockId, values: Iterator[Any], level: StorageLevel): Unit =
+    env.blockManager.putIterator(block, values, level, tellMaster = false)(ClassTag.Any)
+
+  def drop(env: SparkEnv, block: BlockId): Unit = env.blockManager.removeBlock(block, tellMaster = false)
+
   /** What the memory store gives the readers of a block. */
   def values(env: SparkEnv, block: BlockId): Iterator[Any] =
     env.blockManager.memoryStore.getValues(block).get
