@@ -40,8 +40,10 @@ class Phases:
     scans: int
 
 
-# Two minutes, so that what a phase's first seconds cost is a small part of it.
-PHASES, PHASES_QUICK = Phases(1, 12, 120), Phases(1, 1, 8)
+# A minute and a half, so that what a phase's first seconds cost is a small part of it.
+PHASES, PHASES_QUICK = Phases(1, 8, 120), Phases(1, 1, 8)
+# For each row that is cached. Their groups live on the heap, some 24 bytes for each number: a quarter of the budget.
+SHUFFLED_ROWS = 6
 README = """# spark-split
 
 `make bench B=spark-split{quick}`, on the machine described in `raw.json`, which has all figures. Every engine is Spark
@@ -158,7 +160,7 @@ def changing(size: Size, phases: Phases) -> Job:
         columns = ", ".join(f"rand({number}) as d{number}" for number in range(8))
         query = f"select {columns} from range(0, {rows}, 1, {size.partitions})"
         player.ask("cache", CACHE_TIMEOUT_S, op="cache", name="numbers", query=query, level="MEMORY_AND_DISK_DESER")
-        message = {"op": "phases", "table": "numbers", "rows": size.rows * 4, **asdict(phases)}
+        message = {"op": "phases", "table": "numbers", "rows": size.rows * SHUFFLED_ROWS, **asdict(phases)}
         return player.ask(CHANGING, CACHE_TIMEOUT_S, **message)
 
     return Job(CHANGING, play, lambda answer: answer["seconds"])
