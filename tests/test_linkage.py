@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import PurePath
+
 import pytest
 from e2e import linkage, paths
 
@@ -22,6 +25,29 @@ ABSENT = {
         "Lorg/apache/spark/memory/MemoryMode;)Lscala/util/Either;",
     },
 }
+
+
+# Whose code was looked at: none keeps a block, or its arrays, beyond the call that hands it over.
+USERS_OF_BLOCKS = {
+    "AFTBlockAggregator", "AFTSurvivalRegression", "BinaryLogisticBlockAggregator", "HingeBlockAggregator",
+    "HuberBlockAggregator", "InstanceBlock", "KMeans", "KMeansAggregator", "LeastSquaresBlockAggregator",
+    "LinearRegression", "LinearSVC", "LogisticRegression", "MultinomialLogisticBlockAggregator",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ABSENT)
+def test_mllib_has_no_other_users_of_the_blocks_whose_arrays_are_used_again(version: str) -> None:
+    """See `Consumer`: it lets arrays be used again for what MLlib does with them, and nobody else can name them."""
+    if not paths.interpreter(version).exists():
+        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
+    (jar,) = (paths.spark_home(version) / "jars").glob("spark-mllib_*.jar")
+    with zipfile.ZipFile(jar) as classes:
+        users = {
+            PurePath(name).stem.split("$")[0]
+            for name in classes.namelist()
+            if name.endswith(".class") and b"ml/feature/InstanceBlock" in classes.read(name)
+        }
+    assert users == USERS_OF_BLOCKS
 
 
 @pytest.mark.parametrize("version", ABSENT)

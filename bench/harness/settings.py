@@ -30,7 +30,7 @@ NATIVE_BYTES = 640 * MIB
 POOL_BYTES_MIN = 32 * MIB
 # Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest none.
 STOCK_HEAPS = (0.5, 0.65, 0.8, 0.88)
-WARMSET_HEAPS = (0.16, 0.25, 0.4, 0.5)
+WARMSET_HEAPS = (0.16, 0.3, 0.45)
 # Where everything fits, both are best off with nearly all as heap.
 HEAP_FITS = 0.9
 

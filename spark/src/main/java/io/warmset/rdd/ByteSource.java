@@ -12,12 +12,26 @@ public final class ByteSource {
   private final long end;
   private long at;
   private int depth;
+  private SpareArrays spares;
 
   public ByteSource(long address, long bytes) {
     if (bytes < 0) throw new IllegalArgumentException("a source of " + bytes + " bytes");
     start = address;
     end = address + bytes;
     at = address;
+  }
+
+  /**
+   * From now on elements are read into these arrays; null: into new ones. See {@link SpareArrays}
+   * for when that is allowed.
+   */
+  public void reuse(SpareArrays arrays) {
+    spares = arrays;
+  }
+
+  /** An array with anything in it, for a reader that fills it. */
+  double[] doubles(int length) {
+    return spares == null ? new double[length] : spares.doubles(length);
   }
 
   /** The address of the next `bytes` bytes, which are then behind. */
@@ -50,6 +64,7 @@ public final class ByteSource {
 
   void startElement() {
     depth = 0;
+    if (spares != null) spares.startElement();
   }
 
   IllegalStateException damaged(String what) {

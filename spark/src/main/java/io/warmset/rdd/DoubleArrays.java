@@ -63,7 +63,7 @@ final class DoubleArrays {
       if (form != PLAIN) return readNarrowed(form, length, source);
     }
     long at = source.take((long) length << 3);
-    double[] values = new double[length];
+    double[] values = source.doubles(length);
     Raw.copyIn(at, values, BASE, (long) length << 3);
     return values;
   }
@@ -89,7 +89,7 @@ final class DoubleArrays {
     long table = form == TABLE ? source.take(8L << (8 * width - second)) : 0;
     long words = source.take((long) length * width + 8 - width);
     long patch = source.take((long) patches * PATCH_BYTES);
-    double[] values = new double[length];
+    double[] values = source.doubles(length);
     if (form == TABLE && width == WIDTH_MAX && second == 52 && shift == 0) {
       // Measurements of full precision have these: shifts by constants take half the time.
       look(words, WIDTH_MAX, 52, 0, table, values);

@@ -113,7 +113,7 @@ public final class ElementCoder {
   }
 
   /**
-   * Takes one element; a fresh object each time.
+   * Takes one element; a fresh object each time, with fresh arrays unless the source reuses them.
    *
    * @throws IllegalStateException if the bytes are not what a coder wrote
    */

@@ -64,6 +64,43 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
+  test("arrays that are used again have nothing of what was in them, and each of an element has its own") {
+    val random = new Random(3)
+    // One value in a hundred is of another kind, so that there are patches.
+    val elements = kinds(random).map(_._2).zip(kinds(random).map(_._2).reverse).flatMap { case (most, few) =>
+      def values(n: Int) = Array.fill(n)(if (random.nextInt(100) == 0) few() else most())
+      Seq((values(3000), values(3000)), (values(3000), values(100)), (values(2000), values(0)))
+    }
+    val written = write(elements)
+    try {
+      val source = written.source
+      source.reuse(new SpareArrays)
+      var before: (Array[Double], Array[Double]) = null
+      for ((first, second) <- elements) {
+        val read = written.coder.read(source).asInstanceOf[(Array[Double], Array[Double])]
+        assert(bits(read._1) == bits(first) && bits(read._2) == bits(second))
+        assert(read._1 ne read._2)
+        if (before != null && before._1.length == first.length) assert(read._1 eq before._1)
+        before = read
+      }
+      source.reuse(null)
+    } finally written.close()
+  }
+
+  test("an element with more arrays than are kept") {
+    val elements = Seq.tabulate(3)(e => Array.tabulate(20)(i => Array.fill(300)(e * 1e10 + i)))
+    val written = write(elements)
+    try {
+      val source = written.source
+      source.reuse(new SpareArrays)
+      for (element <- elements) {
+        val read = written.coder.read(source).asInstanceOf[Array[Array[Double]]]
+        assert(read.map(_.toSeq).toSeq == element.map(_.toSeq).toSeq)
+        assert(read.map(System.identityHashCode).distinct.length == 20)
+      }
+    } finally written.close()
+  }
+
   test("any two kinds mixed, at lengths around every limit") {
     val random = new Random(2)
     val all = kinds(random).map(_._2)

@@ -35,7 +35,9 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
   override protected def settings: Map[String, String] = Map(
     "spark.warmset.rdd.enabled" -> "true", "spark.warmset.rdd.heapFirst" -> "true",
     "spark.task.maxFailures" -> "1", "spark.testing.reservedMemory" -> "0",
-    "spark.testing.memory" -> (Memory * 10 / 6).toString, "spark.buffer.pageSize" -> "64k")
+    "spark.testing.memory" -> (Memory * 10 / 6).toString, "spark.buffer.pageSize" -> "64k",
+    // How many tasks run is asked for: else what came last may not be told.
+    "spark.ui.liveUpdate.period" -> "0")
 
   private def sc = spark.sparkContext
 

@@ -1,13 +1,14 @@
 package io.warmset.spark.rddblocks
 
-import io.warmset.rdd.ByteSource
+import io.warmset.rdd.{ByteSource, SpareArrays}
 import io.warmset.spark.{Prefetch, TaskReaders}
 import org.apache.spark.TaskKilledException
 
 /**
  * The elements for which the values of a packed block stand, made anew.
  *
- * Invariant: elements refer to nothing outside the heap, so that one may be kept for ever. After
+ * Invariant: elements refer to nothing outside the heap, so that one may be kept for ever; their
+ * arrays are used again only for a consumer that is done with each before it asks for more. After
  * `close`, which is idempotent and may come from another thread, it gives nothing more, which is an
  * error if there was more: bytes are read under its lock only. It closes itself when it is
  * exhausted.
@@ -25,6 +26,9 @@ private[spark] final class ElementReader(source: StoredReader, task: Option[Task
   private val decoded = new Array[Any](DecodeMax)
   private var at = 0
   private var end = 0
+  // Null as long as elements are to have arrays of their own.
+  private var spares: SpareArrays = _
+  private var known = false
 
   override def hasNext: Boolean = at < end || decode()
 
@@ -64,6 +68,7 @@ private[spark] final class ElementReader(source: StoredReader, task: Option[Task
       batch = next
       left = next.count
       bytes = new ByteSource(source.address(), next.bytes)
+      bytes.reuse(spares)
     case element =>
       decoded(0) = element
       end = 1
@@ -71,11 +76,21 @@ private[spark] final class ElementReader(source: StoredReader, task: Option[Task
 
   private def decodeSome(): Unit = {
     val until = bytes.position + DecodeBytes
-    while (left > 0 && end < DecodeMax && bytes.position < until) {
+    val most = if (spares == null) DecodeMax else 1
+    while (left > 0 && end < most && bytes.position < until) {
       decoded(end) = batch.coder.read(bytes)
       end += 1
       left -= 1
     }
+    if (!known) reuse(Consumer.isDoneWith(decoded(0)))
+    else if (spares != null && !Consumer.isBlock(decoded(0))) reuse(false)
+  }
+
+  /** Whether what is read from now on has the arrays of what was read before it. */
+  private def reuse(arrays: Boolean): Unit = {
+    known = true
+    spares = if (arrays) new SpareArrays else null
+    bytes.reuse(spares)
   }
 }
 
