@@ -85,7 +85,8 @@ def parse() -> argparse.Namespace:
     for name in options.jobs:
         if name not in names:
             parser.error(f"--jobs: {name} is none of {', '.join(names)}")
-    options.jobs = [name for name in options.jobs if name not in kept(options).get("jobs", {})]
+    finished = kept(options).get("jobs", {})
+    options.jobs = [name for name in options.jobs if name not in finished]
     options.rows = options.rows or (500_000 if quick else 3_000_000)
     options.files = 8 if quick else 40
     options.budget = options.budget or (768 if quick else 1600)

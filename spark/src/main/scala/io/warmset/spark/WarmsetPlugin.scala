@@ -223,8 +223,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
   private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf): Unit = {
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
-    install(new BlockOwnership(
-      conf.rddEnabled, conf.rddHeapFirst, Some(new RddSpread(context.ask))))
+    install(new BlockOwnership(conf.rddEnabled, conf.rddHeapFirst, Some(new RddSpread(context.ask))))
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()

@@ -55,9 +55,7 @@ private[spark] object MemorySplitRule {
         val heapStart = (totalBytes * HeapShare).toLong.max(heap.minBytes).min(heap.maxBytes)
         totalBytes - heapStart
     }
-    val frames = pool / StoreRoom.FrameBytes
-    val poolStart = math.max(WarmsetConf.MemoryBytesMin, frames * StoreRoom.FrameBytes)
-    Plan(totalBytes, poolStart, heap, reserve, fixed)
+    Plan(totalBytes, wholeFrames(pool), heap, reserve, fixed)
   }
 
   private def refuseBeyond(
@@ -89,10 +87,12 @@ private[spark] object MemorySplitRule {
     math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outsideBytes)))
 
   /** The pool of a split that stays as it starts, in what heap and pool may have now. */
-  def fixedPoolBytes(plan: Plan, totalBytes: Long): Long = {
-    val frames = math.min(plan.poolStartBytes, totalBytes - plan.heap.maxBytes) / StoreRoom.FrameBytes
-    math.max(WarmsetConf.MemoryBytesMin, frames * StoreRoom.FrameBytes)
-  }
+  def fixedPoolBytes(plan: Plan, totalBytes: Long): Long =
+    wholeFrames(math.min(plan.poolStartBytes, totalBytes - plan.heap.maxBytes))
+
+  /** A pool of no more than that, but for the least there is. */
+  private def wholeFrames(bytes: Long): Long =
+    math.max(WarmsetConf.MemoryBytesMin, bytes / StoreRoom.FrameBytes * StoreRoom.FrameBytes)
 
   /** Part of the heap, in percent, that is free when so many bytes live in `heapBytes`. */
   def freePercent(liveBytes: Long, heapBytes: Long): Int = {

@@ -17,26 +17,18 @@ private[spark] object Consumer {
   private val Wrappers = Seq(
     "org.apache.spark.util.CompletionIterator", "org.apache.spark.InterruptibleIterator", "org.apache.spark.rdd.RDD$$")
   private val Ours = Seq(s"${classOf[ElementReader].getPackageName}.", "scala.runtime.java8.")
-  private val FramesMax = 32L
 
   /**
    * Whether an element of that class that was handed out is done with when the next one is asked for.
    * Looks at the calls that led here: a tree aggregation has to be the one that takes the elements.
    */
-  def isDoneWith(element: Any): Boolean = isBlock(element) && StackWalker.getInstance.walk { frames =>
-    val callers = frames.limit(FramesMax).iterator
-    var above = ""
-    var name = ""
-    while ({
-      val frame = callers.next()
-      above = frame.getClassName
-      name = frame.getMethodName
-      callers.hasNext && passesOn(frame)
-    }) {}
-    above == "org.apache.spark.rdd.RDD" && name.contains("$treeAggregate$")
-  }
+  def isDoneWith(element: Any): Boolean = isBlock(element) &&
+    StackWalker.getInstance.walk(_.dropWhile(passesOn(_)).findFirst.filter(aggregates(_)).isPresent)
 
   def isBlock(element: Any): Boolean = element != null && element.getClass.getName == Blocks
+
+  private def aggregates(frame: StackFrame): Boolean =
+    frame.getClassName == "org.apache.spark.rdd.RDD" && frame.getMethodName.contains("$treeAggregate$")
 
   private def passesOn(frame: StackFrame): Boolean = {
     val (owner, method) = (frame.getClassName, frame.getMethodName)

@@ -22,8 +22,7 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
 
   private val ahead = new mutable.ArrayDeque[Started]
   private var aheadBytes = 0L
-  private var begun = false
-  private var windowBytes = 0L
+  private var windowBytes = NotBegun
   private var noRoom = false
   private var current: Started = _
 
@@ -68,8 +67,8 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
 
   private def lookAhead(): Unit = {
     // A reader that goes on past its beginning goes on to the end, nearly always.
-    windowBytes = if (begun) prefetchBytesMax else math.min(StoreRoom.FrameBytes, prefetchBytesMax)
-    begun = true
+    windowBytes =
+      if (windowBytes == NotBegun) math.min(StoreRoom.FrameBytes, prefetchBytesMax) else prefetchBytesMax
     // What is on the heap needs no start: it waits upstream.
     var useful = current.inRegion
     while (useful && aheadBytes < windowBytes && !noRoom && plan()) useful = ahead.last.inRegion
@@ -90,6 +89,8 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
 }
 
 private[spark] object StoredReader {
+  private val NotBegun = -1L
+
   /** A value of a block, with its hold if it is a handle. */
   private final class Started(val value: Any, val stored: StoredBytes) {
     val inRegion: Boolean = stored != null && stored.region != null

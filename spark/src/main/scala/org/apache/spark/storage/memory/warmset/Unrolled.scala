@@ -1,7 +1,5 @@
 package org.apache.spark.storage.memory.warmset
 
-import java.lang.reflect.Field
-
 import org.apache.spark.memory.{MemoryManager, MemoryMode}
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.{MemoryStore, PartiallyUnrolledIterator}
@@ -67,11 +65,8 @@ private[warmset] final class Unrolled[T](
 }
 
 private[warmset] object Unrolled {
-  private lazy val unrollMemory: Field = {
-    val found = classOf[PartiallyUnrolledIterator[_]].getDeclaredField("unrollMemory")
-    found.setAccessible(true)
-    found
-  }
+  private lazy val unrollMemory =
+    WarmMemoryStore.field(classOf[PartiallyUnrolledIterator[_]], "unrollMemory")
 
   /** Of unroll memory that was taken for what was unrolled. */
   private def bytesOf(partial: PartiallyUnrolledIterator[_]): Long = unrollMemory.getLong(partial)

@@ -352,7 +352,7 @@ object WarmMemoryStore {
         MethodType.methodType(classOf[Either[_, _]], classOf[BlockId], classOf[Iterator[_]],
           classOf[ClassTag[_]], classOf[MemoryMode], classOf[Option[_]]), classOf[WarmMemoryStore])
 
-  private def field(owner: Class[_], name: String): java.lang.reflect.Field = {
+  private[warmset] def field(owner: Class[_], name: String): java.lang.reflect.Field = {
     val found = owner.getDeclaredField(name)
     found.setAccessible(true)
     found
