@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from e2e import paths
 from e2e.child import StartFailed
 from e2e.cluster import await_true, standalone
 from e2e.launch import Launch
+from harness.groups import memory_group, why_none
 
 MIB = 1 << 20
 # A heap that grows is seen within a tenth of a second; what the pool then gives up and is dirty, it writes first.
@@ -110,6 +113,37 @@ def test_the_parallel_collector_gives_back_where_it_may(launch: Launch) -> None:
     assert not said
     assert samples[-1]["budget_bytes"] >= 256 * MIB, samples[-1]
     assert samples[-1]["heap_committed_bytes"] + samples[-1]["pool_bytes"] <= total * MIB
+
+
+HOLDS = "held = b'x' * int(input()); print(len(held), flush=True); input()"
+
+
+def test_what_else_a_container_holds_is_not_given_out(launch: Launch) -> None:
+    total, limit, others = 1100 * MIB, 1800 * MIB, 700 * MIB
+    with memory_group("split", limit) as group:
+        if group is None:
+            pytest.skip(why_none())
+        enter = ["sh", "-c", f'echo $$ > {group.directory}/cgroup.procs; exec "$0" "$@"']
+        with launch(VERSION, settings(1100, "600m"), prefix=enter) as child:
+
+            def budget() -> int:
+                return int(child.call("split.memory")["total_budget_bytes"])
+
+            assert budget() == total
+            with subprocess.Popen(
+                [sys.executable, "-c", HOLDS],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                preexec_fn=group.enter,
+            ) as worker:
+                assert worker.stdin and worker.stdout
+                print(others, file=worker.stdin, flush=True)
+                assert int(worker.stdout.readline()) == others
+                await_true(lambda: budget() < limit - others - 100 * MIB, "less is given out", 30)
+                print(file=worker.stdin, flush=True)
+            await_true(lambda: budget() == total, "all is given out again", 30)
+        assert group.kills() == 0
 
 
 def test_each_executor_splits_a_budget_of_its_own(launch: Launch, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ mod warnings;
 use jni::JNIEnv;
 use jni::objects::{JClass, JLongArray, JString};
 use jni::sys::{jint, jlong, jlongArray, jsize, jstring};
-use warmset_region::{Config, Error, PinStart, Root, Store, memory_bound};
+use warmset_region::{Config, Error, PinStart, Root, Store, memory_beside_bytes, memory_bound};
 
 use crate::errors::{Failure, guarded};
 use crate::stores::{add_store, remove_store, with_store};
@@ -26,6 +26,19 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_memoryLimit<'a>(
     guarded(&mut env, jlong::MAX, |_| {
         let limit = memory_bound(&Root::live()).and_then(|bound| jlong::try_from(bound.limit_bytes).ok());
         Ok(limit.unwrap_or(jlong::MAX))
+    })
+}
+
+/// `memoryBeside`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_memoryBeside<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    own_bytes: jlong,
+) -> jlong {
+    guarded(&mut env, 0, |_| {
+        let own_bytes = u64::try_from(own_bytes).unwrap_or(0);
+        Ok(jlong::try_from(memory_beside_bytes(&Root::live(), own_bytes)).unwrap_or(jlong::MAX))
     })
 }
 

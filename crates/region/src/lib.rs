@@ -43,7 +43,7 @@ pub use read::PinStart;
 pub use stats::{PoolUse, RegionStats, StoreStats};
 pub use store::Store;
 pub use warmset_platform::io::{FaultHook, Op};
-pub use warmset_platform::sysinfo::{Root, memory_bound};
+pub use warmset_platform::sysinfo::{Root, memory_beside_bytes, memory_bound};
 
 /// Bytes in a frame, the unit of residency.
 pub const FRAME_BYTES: usize = warmset_platform::mm::HUGE_PAGE_BYTES;

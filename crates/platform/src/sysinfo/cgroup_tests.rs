@@ -140,6 +140,55 @@ fn v2_group_outside_of_the_visible_part_falls_back_to_the_mount_point() {
 }
 
 #[test]
+fn what_others_hold_is_what_is_used_less_file_pages_and_less_ones_own() {
+    let stat = "anon 900\nfile 700\nshmem 100\ninactive_file 400\nactive_file 200\n";
+    let v2 = Tree::new(
+        "v2held",
+        &[
+            ("proc/self/cgroup", "0::/a\n"),
+            ("proc/self/mountinfo", V2_MOUNT),
+            ("sys/fs/cgroup/a/memory.max", "2000\n"),
+            ("sys/fs/cgroup/a/memory.current", "1650\n"),
+            ("sys/fs/cgroup/a/memory.stat", stat),
+        ],
+    );
+    assert_eq!(v2.limits()[0].held_bytes, Some(1050));
+    assert_eq!(beside_bytes(&v2.limits(), 800), 250);
+    assert_eq!(beside_bytes(&v2.limits(), 1100), 0, "counters of pages lag behind");
+
+    let stat = "inactive_file 1\ntotal_inactive_file 400\ntotal_active_file 200\n";
+    let v1 = Tree::new(
+        "v1held",
+        &[
+            ("proc/self/cgroup", "4:memory:/a\n"),
+            ("proc/self/mountinfo", HYBRID_MOUNTS),
+            ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "2000\n"),
+            ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "1650\n"),
+            ("sys/fs/cgroup/memory/a/memory.stat", stat),
+        ],
+    );
+    assert_eq!(v1.limits()[0].held_bytes, Some(1050));
+    assert_eq!(beside_bytes(&v1.limits(), 800), 250);
+}
+
+#[test]
+fn a_full_group_above_leaves_less_than_ones_own_limit() {
+    let tree = Tree::new(
+        "v2full",
+        &[
+            ("proc/self/cgroup", "0::/outer/inner\n"),
+            ("proc/self/mountinfo", V2_MOUNT),
+            ("sys/fs/cgroup/outer/memory.max", "100000\n"),
+            ("sys/fs/cgroup/outer/memory.current", "99500\n"),
+            ("sys/fs/cgroup/outer/inner/memory.max", "2000\n"),
+            ("sys/fs/cgroup/outer/inner/memory.current", "500\n"),
+        ],
+    );
+    assert_eq!(beside_bytes(&tree.limits(), 500), 1000, "of 2000 only 1000 are left in the group above");
+    assert_eq!(beside_bytes(&[], 500), 0);
+}
+
+#[test]
 fn no_cgroups_leave_the_physical_memory() {
     let tree = Tree::new("none", &[("proc/meminfo", "MemTotal: 1000 kB\n")]);
     assert_eq!(tree.tightest(), None);
@@ -169,6 +218,7 @@ proptest::proptest! {
             assert!(dir.starts_with("/sys/fs/cgroup"));
         }
         hierarchical_limit(&stat);
+        file_pages_bytes(Version::V1, &format!("total_active_file {limit}\n{stat}"));
         parse_limit(&limit);
     }
 }

@@ -24,6 +24,14 @@ public final class NativeStore {
   public static native long memoryLimit();
 
   /**
+   * How many bytes less than {@link #memoryLimit} this process can have, because others in a limited cgroup hold
+   * memory that the kernel cannot take back; 0 where no cgroup has a limit.
+   *
+   * @param ownBytes what this process holds of such memory
+   */
+  public static native long memoryBeside(long ownBytes);
+
+  /**
    * Opens a store.
    *
    * @param configJson {@code {"dir","budget_bytes","budget_bytes_max","flash_bytes_max","huge_pages":"auto|on|off|hugetlb",

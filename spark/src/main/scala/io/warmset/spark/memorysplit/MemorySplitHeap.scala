@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import com.sun.management.{GarbageCollectorMXBean => HotSpotCollector, HotSpotDiagnosticMXBean, VMOption}
+import io.warmset.region.NativeStore
 
 /**
  * The Java heap as the split sees it: what the beans say, and what a stock JVM can be told.
@@ -181,20 +182,35 @@ private[spark] object MemorySplitHeap {
     if (name.contains("Cycles") || name.contains("Concurrent")) ConcurrentWeight else 1.0
   }
 
-  /** Memory of this process outside heap and pool, as far as it can be told. */
+  /**
+   * Memory outside heap and pool, as far as it can be told: this process's, and what others in a
+   * limited cgroup hold, such as Python's workers.
+   */
   def outsideBytes(committedBytes: Long, poolBytes: Long): Long = {
+    val status = ProcessStatus.read(committedBytes)
     val counted = ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted +
       ManagementFactory.getPlatformMXBeans(classOf[BufferPoolMXBean]).asScala
         .filter(_.getName == "direct").map(_.getMemoryUsed).sum
-    math.max(counted, residentBytes(committedBytes).getOrElse(0L) - committedBytes - poolBytes)
+    math.max(counted, status.residentBytes - committedBytes - poolBytes) +
+      NativeStore.memoryBeside(status.heldBytes)
   }
 
-  /** ZGC before JDK 24 maps each page of its heap up to three times, and each counts as resident. */
-  private def residentBytes(committedBytes: Long): Option[Long] = {
-    val status = Try(Files.readAllLines(Path.of("/proc/self/status")).asScala).getOrElse(Seq.empty)
-    def size(name: String) =
-      status.collectFirst { case line if line.startsWith(name) => line.filter(_.isDigit).toLong << 10 }
-    val again = if (isOn("UseZGC")) size("RssShmem:").fold(0L)(_ - committedBytes) else 0L
-    size("VmRSS:").map(_ - math.max(0L, again))
+  /**
+   * @param residentBytes physical memory of this process
+   * @param heldBytes what of it is not pages of files
+   */
+  private final case class ProcessStatus(residentBytes: Long, heldBytes: Long)
+
+  private object ProcessStatus {
+    /** All is 0 where /proc cannot be read. */
+    def read(committedBytes: Long): ProcessStatus = {
+      val lines = Try(Files.readAllLines(Path.of("/proc/self/status")).asScala).getOrElse(Seq.empty)
+      def size(name: String) =
+        lines.collectFirst { case line if line.startsWith(name) => line.filter(_.isDigit).toLong << 10 }
+          .getOrElse(0L)
+      // ZGC before JDK 24 maps each page of its heap up to three times, and each counts as resident.
+      val again = if (isOn("UseZGC")) math.max(0L, size("RssShmem:") - committedBytes) else 0L
+      ProcessStatus(size("VmRSS:") - again, size("RssAnon:") + size("RssShmem:") - again)
+    }
   }
 }

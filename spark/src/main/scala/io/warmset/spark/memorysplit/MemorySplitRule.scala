@@ -82,9 +82,17 @@ private[spark] object MemorySplitRule {
       }
     }
 
-  /** What heap and pool may have now, where other memory of the process has outgrown its reserve. */
-  def totalNow(plan: Plan, limitBytes: Long, outsideBytes: Long): Long =
-    math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outsideBytes)))
+  /**
+   * What heap and pool may have now, where other memory under the same limit has outgrown the reserve.
+   * Past the limit the kernel kills, and between two looks the heap may grow before the pool yields.
+   */
+  def totalNow(plan: Plan, limitBytes: Long, outsideBytes: Long): Long = {
+    val outside = outsideBytes + limitBytes / MarginOfLimit
+    math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outside)))
+  }
+
+  /** A thirty-second of the limit stays free: 64 MiB of 2 GiB, what two cores allocate in 0.1 s. */
+  private val MarginOfLimit = 32
 
   /** The pool of a split that stays as it starts, in what heap and pool may have now. */
   def fixedPoolBytes(plan: Plan, totalBytes: Long): Long =

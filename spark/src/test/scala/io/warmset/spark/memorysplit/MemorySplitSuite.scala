@@ -73,7 +73,7 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
   test("the total shrinks where the rest of the process outgrows its reserve") {
     val p = plan(10 * GiB)
     assert(MemorySplitRule.totalNow(p, 16 * GiB, 200 * MiB) == 10 * GiB)
-    assert(MemorySplitRule.totalNow(p, 11 * GiB, 3 * GiB) == 8 * GiB)
+    assert(MemorySplitRule.totalNow(p, 11 * GiB, 3 * GiB) == 8 * GiB - 352 * MiB)
     assert(MemorySplitRule.totalNow(p, 5 * GiB, 0) == 5 * GiB - 512 * MiB)
     assert(MemorySplitRule.totalNow(p, 1 * GiB, 3 * GiB) == 0)
     val fixed = plan(10 * GiB, heap.copy(stiff = Some("why")))
@@ -174,7 +174,8 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
       val split = new MemorySplit(store, MemorySplitRule.Plan(limit, 64 * MiB, all, 0L, Some("a reason"))).start()
       def stats = new ObjectMapper().readTree(split.annotate(store.stats()))
       eventually(assert(stats.path("budget_bytes").asLong == WarmsetConf.MemoryBytesMin))
-      assert(stats.path("total_budget_bytes").asLong + stats.path("outside_bytes").asLong == limit)
+      val free = limit / 32
+      assert(stats.path("total_budget_bytes").asLong + stats.path("outside_bytes").asLong + free == limit)
       split.stop()
     } finally store.close()
   }
