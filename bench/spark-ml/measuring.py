@@ -54,7 +54,7 @@ class Measuring:
             self.raw["limit"] = limit.distances(main["workloads"], fits["workloads"], factor)
             yield
         if "memory" in options.parts:
-            size = self.size(options.rows).shorter(options.tuning_iterations)
+            size = self.size(options.rows).shorter(options.least_iterations)
             for engine in ENGINES:
                 if engine in self.raw["memory"]:
                     continue
@@ -110,9 +110,11 @@ class Measuring:
         chosen = self.chosen.setdefault(name, {})
         if engine not in chosen:
             if "main" in self.options.parts and not self.options.quick:
-                search = Search(name, size.shorter(self.options.tuning_iterations), self.place)
+                trials = self.raw["tuning"].setdefault(name, {})
+                short = size.shorter(self.options.tuning_iterations)
+                search = Search(name, short, self.place, trials.get(engine, ()))
                 chosen[engine] = search.best(engine, total_bytes)
-                self.raw["tuning"].setdefault(name, {})[engine] = search.raw()
+                trials[engine] = search.raw()
             else:
                 chosen[engine] = settings.first(engine, total_bytes)
         self.raw["settings"].setdefault(name, {})[engine] = chosen[engine].raw()

@@ -13,7 +13,7 @@ MIB = 1 << 20
 PARTS = ("main", "fits", "memory", "regimes")
 # Data over memory in `main`, and in the two further regimes.
 MAIN, FURTHER = 2.0, (1.0, 4.0)
-# In `fits`, where the ratio is small, so many pairs of new processes play one round each.
+# In `fits`, where the ratio is small, at least so many pairs of new processes play one round each.
 SITTINGS = 3
 # One of each kind: what a trainer caches, and small objects.
 QUICK_WORKLOADS = ("lgr", "objects")
@@ -33,6 +33,7 @@ class Options:
     rounds: int
     iterations: int
     tuning_iterations: int
+    least_iterations: int
     settings_from: Path | None
     resume: Path | None
     single: bool
@@ -47,7 +48,7 @@ class Options:
     @property
     def sittings(self) -> int:
         """New processes of each engine in `fits`; with `quick` the same ones play all rounds."""
-        return 1 if self.quick else SITTINGS
+        return 1 if self.quick else max(SITTINGS, self.rounds)
 
     @property
     def suffix(self) -> str:
@@ -73,7 +74,11 @@ def parse() -> Options:
     parser.add_argument("--rows", type=int, help="rows of 50 doubles")
     parser.add_argument("--total", type=int, metavar="MIB", help="memory of an engine in `main`")
     parser.add_argument("--fits", type=int, metavar="MIB", help="memory of an engine in `fits`")
-    parser.add_argument("--rounds", type=int, help="whole fits of each engine that are timed")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        help=f"whole fits of each engine that are timed (in fits at least {SITTINGS}, each in a process of its own)",
+    )
     parser.add_argument("--iterations", type=int, help="iterations of a fit")
     parser.add_argument(
         "--settings-from", type=Path, metavar="RAW", help="take the engines' settings from an earlier run's raw.json"
@@ -102,7 +107,8 @@ def parse() -> Options:
         fits_bytes=(given.fits or (2048 if quick else 7168)) * MIB,
         rounds=given.rounds or (1 if quick else 2),
         iterations=given.iterations or (12 if quick else 20),
-        tuning_iterations=4,
+        tuning_iterations=8,
+        least_iterations=4,
         settings_from=given.settings_from,
         resume=given.resume,
         single=given.single,

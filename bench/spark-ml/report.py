@@ -98,8 +98,8 @@ A pass is one job over the cached data; the first two of each fit do not count. 
 data first, which does not count either; then come {options.rounds} whole fits of each, in interleaved rounds whose
 order rotates. Figures are medians over all passes, a ratio is stock over Warmset. Before, fits of
 {options.tuning_iterations} iterations find each engine's best heap, collector (G1, Parallel) and serialiser (Java,
-Kryo; stock only) for each workload; linear regression and SVM take logistic
-regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to eight
+Kryo; stock only) for each workload, with a second try for those within a tenth of the fastest; linear regression and
+SVM take logistic regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to eight
 digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
 
 - `main`: {options.total_bytes >> 20} MiB, about half of the data.

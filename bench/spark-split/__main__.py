@@ -25,7 +25,7 @@ from harness.training import Place
 from harness.workloads import NAMES, ROW_BYTES, Size, Workload, workload
 
 MIB = 1 << 20
-# What a JVM needs beside heap and pool; the controller keeps 512 MiB of it free.
+# What a JVM needs beside heap and pool, with the Python driver; where it takes more, the controller gives out less.
 OVERHEAD_BYTES = 576 * MIB
 CHANGING = "changing"
 ROUNDS, ROUNDS_QUICK = 2, 1

@@ -100,6 +100,29 @@ def measure(bench: dict, chosen: object, tmp_path: Path) -> object:
     return measuring
 
 
+def test_what_comes_close_in_tuning_is_tried_again(bench: dict, monkeypatch, tmp_path: Path):
+    search = bench["tuning"].Search
+    speeds = {"G1": [3.0, 3.2], "Parallel": [2.9, 4.0]}
+    asked = []
+
+    def measured(_, setting) -> float:
+        asked.append(setting)
+        large = setting.heap_bytes > 1000 * MIB
+        return 9.0 if large else speeds[setting.collector][asked.count(setting) - 1]
+
+    monkeypatch.setattr(search, "measured", measured)
+    place = Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
+    monkeypatch.setattr(bench["tuning"].settings, "WARMSET_HEAPS", (0.2, 0.9))
+    first = search("lgr", None, place)
+    best = first.best("warmset", 3112 * MIB)
+    assert best.collector == "G1", "the second try of the other was slow"
+    assert [asked.count(setting) for setting in first.tries] == [2, 1, 2]
+    again = search("lgr", None, place, first.raw())
+    count = len(asked)
+    assert again.best("warmset", 3112 * MIB).collector == "G1"
+    assert len(asked) == count, "what an earlier run tried is kept"
+
+
 def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     measuring = measure(bench, options(bench, monkeypatch), tmp_path)
     figures = measuring.figures()

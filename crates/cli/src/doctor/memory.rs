@@ -147,7 +147,6 @@ mod tests {
             file: PathBuf::from("/sys/fs/cgroup/memory.max"),
             limit_bytes,
             used_bytes: Some(1 << 20),
-            held_bytes: None,
         };
         assert_eq!(limit(&[of(8 << 30)], Some(4 << 30)).value, "no memory limit");
         assert_eq!(limit(&[of(2 << 30)], Some(4 << 30)).value, "2.0 GiB limit, 1.0 MiB used");

@@ -34,8 +34,6 @@ pub struct MemoryLimit {
     pub limit_bytes: u64,
     /// What the group uses now, page cache included.
     pub used_bytes: Option<u64>,
-    /// What of it the kernel cannot take back by dropping clean pages or writing dirty ones to their files.
-    pub held_bytes: Option<u64>,
 }
 
 /// One line of `/proc/self/cgroup`.
@@ -63,14 +61,31 @@ pub fn tightest(limits: &[MemoryLimit]) -> Option<&MemoryLimit> {
 }
 
 /// How much less than [`tightest`]'s limit a process that holds `own_bytes` can have, because others in a limited group
-/// hold memory, or the kernel does for them; 0 where there is no limit or a group's use cannot be read.
-pub fn beside_bytes(limits: &[MemoryLimit], own_bytes: u64) -> u64 {
+/// hold memory, or the kernel does for them; a group of which that cannot be read counts as free of others.
+pub fn beside_bytes(root: &Root, limits: &[MemoryLimit], own_bytes: u64) -> u64 {
     let room = |limit: &MemoryLimit| {
-        let others_bytes = limit.held_bytes.unwrap_or(0).saturating_sub(own_bytes);
+        let others_bytes = held_bytes(root, limit).unwrap_or(0).saturating_sub(own_bytes);
         limit.limit_bytes.saturating_sub(others_bytes)
     };
     let least = limits.iter().map(room).min();
     tightest(limits).zip(least).map_or(0, |(tightest, least)| tightest.limit_bytes.saturating_sub(least))
+}
+
+/// What a group holds that the kernel does not give up by itself when memory runs short.
+///
+/// v1 does not tell which of the kernel's own memory it would give up (dentries, inodes): all of that counts.
+fn held_bytes(root: &Root, limit: &MemoryLimit) -> Option<u64> {
+    let stat = root.text(limit.file.with_file_name("memory.stat"))?;
+    let names: &[&str] = match limit.version {
+        Version::V1 => &["total_active_file", "total_inactive_file"],
+        Version::V2 => &["active_file", "inactive_file", "slab_reclaimable"],
+    };
+    // Shared memory is not on the lists of file pages.
+    let given_up_bytes = names
+        .iter()
+        .map(|name| stat_field(&stat, name)?.parse::<u64>().ok())
+        .try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)))?;
+    Some(limit.used_bytes?.saturating_sub(given_up_bytes))
 }
 
 /// Parses the text of `/proc/self/cgroup` (format: cgroups(7)); malformed lines are skipped.
@@ -131,11 +146,7 @@ fn limits_of(root: &Root, version: Version, dir: &Path) -> Vec<MemoryLimit> {
         Version::V2 => (&["memory.max", "memory.high"], "memory.current"),
     };
     let used_bytes = root.number(dir.join(usage)).and_then(|bytes| bytes.try_into().ok());
-    let stat_file = dir.join("memory.stat");
-    let stat = root.text(&stat_file).unwrap_or_default();
-    let held_bytes = used_bytes.map(|bytes: u64| bytes.saturating_sub(file_pages_bytes(version, &stat)));
-    let limit =
-        |file: PathBuf, limit_bytes| MemoryLimit { version, file, limit_bytes, used_bytes, held_bytes };
+    let limit = |file: PathBuf, limit_bytes| MemoryLimit { version, file, limit_bytes, used_bytes };
     let mut limits: Vec<MemoryLimit> = files
         .iter()
         .filter_map(|name| {
@@ -144,22 +155,13 @@ fn limits_of(root: &Root, version: Version, dir: &Path) -> Vec<MemoryLimit> {
             Some(limit(file, limit_bytes))
         })
         .collect();
-    if version == Version::V1
-        && let Some(bytes) = hierarchical_limit(&stat)
-    {
-        limits.push(limit(stat_file, bytes));
+    if version == Version::V1 {
+        let file = dir.join("memory.stat");
+        if let Some(bytes) = root.text(&file).and_then(|text| hierarchical_limit(&text)) {
+            limits.push(limit(file, bytes));
+        }
     }
     limits
-}
-
-/// Pages on the lists of file pages, of the group and all below it: shared memory is not on them.
-fn file_pages_bytes(version: Version, stat: &str) -> u64 {
-    let names = match version {
-        Version::V1 => ["total_active_file", "total_inactive_file"],
-        Version::V2 => ["active_file", "inactive_file"],
-    };
-    let field = |name| stat_field(stat, name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
-    names.map(field).into_iter().fold(0, u64::saturating_add)
 }
 
 fn stat_field<'a>(stat: &'a str, name: &str) -> Option<&'a str> {

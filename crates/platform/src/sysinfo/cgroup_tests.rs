@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::sysinfo::memory_bound;
+use crate::sysinfo::{memory_beside_bytes, memory_bound};
 
 /// A fixture tree, removed when dropped.
 struct Tree(PathBuf);
@@ -22,6 +22,10 @@ impl Tree {
 
     fn limits(&self) -> Vec<MemoryLimit> {
         memory_limits(&Root::at(&self.0))
+    }
+
+    fn beside(&self, own_bytes: u64) -> u64 {
+        memory_beside_bytes(&Root::at(&self.0), own_bytes)
     }
 
     fn tightest(&self) -> Option<u64> {
@@ -140,8 +144,8 @@ fn v2_group_outside_of_the_visible_part_falls_back_to_the_mount_point() {
 }
 
 #[test]
-fn what_others_hold_is_what_is_used_less_file_pages_and_less_ones_own() {
-    let stat = "anon 900\nfile 700\nshmem 100\ninactive_file 400\nactive_file 200\n";
+fn what_others_hold_is_what_is_used_less_what_is_given_up_and_less_ones_own() {
+    let stat = "anon 900\nfile 700\nshmem 100\ninactive_file 400\nactive_file 150\nslab_reclaimable 50\n";
     let v2 = Tree::new(
         "v2held",
         &[
@@ -152,9 +156,8 @@ fn what_others_hold_is_what_is_used_less_file_pages_and_less_ones_own() {
             ("sys/fs/cgroup/a/memory.stat", stat),
         ],
     );
-    assert_eq!(v2.limits()[0].held_bytes, Some(1050));
-    assert_eq!(beside_bytes(&v2.limits(), 800), 250);
-    assert_eq!(beside_bytes(&v2.limits(), 1100), 0, "counters of pages lag behind");
+    assert_eq!(v2.beside(800), 250);
+    assert_eq!(v2.beside(1100), 0, "counters of pages lag behind");
 
     let stat = "inactive_file 1\ntotal_inactive_file 400\ntotal_active_file 200\n";
     let v1 = Tree::new(
@@ -167,12 +170,12 @@ fn what_others_hold_is_what_is_used_less_file_pages_and_less_ones_own() {
             ("sys/fs/cgroup/memory/a/memory.stat", stat),
         ],
     );
-    assert_eq!(v1.limits()[0].held_bytes, Some(1050));
-    assert_eq!(beside_bytes(&v1.limits(), 800), 250);
+    assert_eq!(v1.beside(800), 250);
 }
 
 #[test]
 fn a_full_group_above_leaves_less_than_ones_own_limit() {
+    let stat = "inactive_file 0\nactive_file 0\nslab_reclaimable 0\n";
     let tree = Tree::new(
         "v2full",
         &[
@@ -180,12 +183,27 @@ fn a_full_group_above_leaves_less_than_ones_own_limit() {
             ("proc/self/mountinfo", V2_MOUNT),
             ("sys/fs/cgroup/outer/memory.max", "100000\n"),
             ("sys/fs/cgroup/outer/memory.current", "99500\n"),
+            ("sys/fs/cgroup/outer/memory.stat", stat),
             ("sys/fs/cgroup/outer/inner/memory.max", "2000\n"),
             ("sys/fs/cgroup/outer/inner/memory.current", "500\n"),
+            ("sys/fs/cgroup/outer/inner/memory.stat", stat),
         ],
     );
-    assert_eq!(beside_bytes(&tree.limits(), 500), 1000, "of 2000 only 1000 are left in the group above");
-    assert_eq!(beside_bytes(&[], 500), 0);
+    assert_eq!(tree.beside(500), 1000, "of 2000 only 1000 are left in the group above");
+}
+
+#[test]
+fn a_group_that_does_not_tell_what_it_holds_counts_as_free_of_others() {
+    let files = [
+        ("proc/self/cgroup", "0::/a\n"),
+        ("proc/self/mountinfo", V2_MOUNT),
+        ("sys/fs/cgroup/a/memory.max", "2000\n"),
+        ("sys/fs/cgroup/a/memory.current", "1650\n"),
+    ];
+    assert_eq!(Tree::new("nostat", &files).beside(100), 0, "most of it may be page cache");
+    let part = [&files[..], &[("sys/fs/cgroup/a/memory.stat", "active_file 1\n")]].concat();
+    assert_eq!(Tree::new("halfstat", &part).beside(100), 0);
+    assert_eq!(Tree::new("nogroup", &[]).beside(100), 0);
 }
 
 #[test]
@@ -218,7 +236,7 @@ proptest::proptest! {
             assert!(dir.starts_with("/sys/fs/cgroup"));
         }
         hierarchical_limit(&stat);
-        file_pages_bytes(Version::V1, &format!("total_active_file {limit}\n{stat}"));
+        stat_field(&stat, "active_file");
         parse_limit(&limit);
     }
 }

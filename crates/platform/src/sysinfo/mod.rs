@@ -46,5 +46,5 @@ pub fn memory_bound(root: &Root) -> Option<MemoryBound> {
 /// How much less than its limit a process that holds `own_bytes` can have, because others under the same limit hold
 /// memory. A limit is a cgroup's: what other programs take of the machine's memory is not counted.
 pub fn memory_beside_bytes(root: &Root, own_bytes: u64) -> u64 {
-    cgroup::beside_bytes(&cgroup::memory_limits(root), own_bytes)
+    cgroup::beside_bytes(root, &cgroup::memory_limits(root), own_bytes)
 }

@@ -107,6 +107,11 @@ public final class ElementCoder {
     return false;
   }
 
+  /** All elements are written: what only writing needs is given up. A later write needs it anew. */
+  public void written() {
+    references.release();
+  }
+
   /** Why the last element was not written, or written as a blob; null if neither. */
   public String lastReason() {
     return refusal == null ? null : refusal.getMessage();

@@ -10,6 +10,7 @@ import java.util.Arrays;
 final class SharedReferences {
   private static final int SCANNED_MAX = 16;
   private static final int TABLE_KEPT_MAX = 1 << 16;
+  private static final int SPARSE = 16;
 
   private final Object[] list = new Object[SCANNED_MAX];
   private int count;
@@ -55,11 +56,18 @@ final class SharedReferences {
     return true;
   }
 
+  /** There are no more elements: as when it was new. */
+  void release() {
+    clear();
+    table = null;
+  }
+
   /** The next element begins; nothing of the last one is held. */
   void clear() {
     Arrays.fill(list, 0, Math.min(count, SCANNED_MAX), null);
     if (tableInUse) {
-      if (table.length > TABLE_KEPT_MAX) table = null;
+      // Kept only where it costs no more to clear than it cost to fill.
+      if (table.length > TABLE_KEPT_MAX || table.length > SPARSE * count) table = null;
       else Arrays.fill(table, null);
     }
     tableInUse = false;

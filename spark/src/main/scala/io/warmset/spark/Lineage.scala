@@ -1,6 +1,6 @@
 package io.warmset.spark
 
-import java.util.concurrent.{ExecutionException, FutureTask, TimeoutException, TimeUnit}
+import java.util.concurrent.ExecutionException
 
 import org.apache.spark.internal.Logging
 
@@ -19,10 +19,11 @@ final case class RecomputableAmong(rdds: Seq[Int]) extends Serializable
  */
 private[spark] final class Lineage(
     ask: AnyRef => AnyRef,
-    patienceMs: Long = Lineage.PatienceMs,
+    patienceMs: Long = DriverQuestions.PatienceMs,
     nowNs: () => Long = () => System.nanoTime) extends Logging {
   import Lineage._
 
+  private val driver = new DriverQuestions(ask, patienceMs)
   private var refusedAtNs = Map.empty[Int, Long]
   private var silentAtNs: Option[Long] = None
 
@@ -41,25 +42,18 @@ private[spark] final class Lineage(
     }
   }
 
-  private def answer(rdds: Set[Int]): Option[Set[Int]] = {
-    val asked = new FutureTask[AnyRef](() => ask(RecomputableAmong(rdds.toSeq)))
-    // Never interrupted: Spark takes a look-up of the driver that fails for its absence, for ever.
-    val thread = new Thread(asked, "warmset-lineage")
-    thread.setDaemon(true)
-    thread.start()
-    try asked.get(patienceMs, TimeUnit.MILLISECONDS) match {
+  private def answer(rdds: Set[Int]): Option[Set[Int]] =
+    try driver.answer(RecomputableAmong(rdds.toSeq)) match {
       case found: Array[Int] => Some(rdds.intersect(found.toSet))
       case other => throw new ExecutionException(s"an answer of $other", null)
     } catch {
-      case cause @ (_: TimeoutException | _: ExecutionException) =>
+      case DriverQuestions.Silence(cause) =>
         logWarning("The driver does not say which RDDs can be computed again: those persisted at " +
           "a level with disk are not evicted for a minute", cause)
         None
     }
-  }
 }
 
 private[spark] object Lineage {
-  private val PatienceMs = 5000L
   private val RestNs = 60000000000L
 }

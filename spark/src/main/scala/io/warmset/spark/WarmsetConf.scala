@@ -85,8 +85,9 @@ object WarmsetConf {
     MemoryBytesMin,
     "DRAM that the Java heap and the cached data share, per executor. Memory moves between them " +
       "while jobs run, to where it saves more time: collections on one side, waits for data that " +
-      "is on disk on the other. What a JVM needs besides (metaspace, code, stacks, buffers: " +
-      "512 MiB are kept) must fit the machine or container as well. Do not set -Xms.")
+      "is on disk on the other. What a JVM needs besides (metaspace, code, stacks, buffers) and " +
+      "what else runs in its container (Python's workers) must fit as well: 512 MiB are kept, and " +
+      "more where more is used. Do not set -Xms.")
 
   val Directory: ConfKey[Option[File]] = ConfKey("spark.warmset.dir", "Spark's local directories",
     "the absolute path of a directory",

@@ -208,6 +208,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
   import WarmsetPlugin._
 
   private var reporter: StatsReporter = _
+  private var installed = false
 
   override def init(context: PluginContext, extra: JMap[String, String]): Unit =
     if (extra.asScala.get(ActiveKey).contains("true")) {
@@ -224,6 +225,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
     install(new BlockOwnership(conf.rddEnabled, conf.rddHeapFirst, Some(new RddSpread(context.ask))))
+    installed = true
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()
@@ -243,7 +245,16 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     logWarning("Warmset has no store on this executor; its cached data stays on the Java heap, " +
       s"under Spark's own rules: ${cause.getMessage}", cause)
     StatsReporter.sendProblem(context, cause)
+    if (!installed) keepWarmLevelOnHeap()
   }
+
+  /** Spark itself would charge the objects of `persistWarm()` as off-heap memory, or write them to disk. */
+  private def keepWarmLevelOnHeap(): Unit =
+    try install(new BlockOwnership(everyRdd = false))
+    catch {
+      case cause @ (_: ReflectiveOperationException | _: LinkageError | NonFatal(_)) =>
+        logDebug("The memory store stays Spark's own", cause)
+    }
 
   override def shutdown(): Unit = {
     if (reporter != null) reporter.stop()

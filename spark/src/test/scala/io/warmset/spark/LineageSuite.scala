@@ -53,6 +53,23 @@ class LineageSuite extends AnyFunSuite {
     assert(driver.lineage.recomputable(Set(1)).isEmpty && driver.rdds.length == 1)
   }
 
+  test("how large an RDD will be is not waited for long, nor by a task that is interrupted") {
+    val goOn = new CountDownLatch(1)
+    assert(new RddSpread({ case SpreadOf(3) => Array(10, 4) }).blocksHere(3).contains(2.5))
+    assert(new RddSpread(_ => null).blocksHere(3).isEmpty)
+    assert(new RddSpread(_ => throw new IllegalStateException("gone")).blocksHere(3).isEmpty)
+    val slow = new RddSpread(_ => { goOn.await(); Array(10, 4) }, patienceMs = 200)
+    assert(slow.blocksHere(3).isEmpty)
+    @volatile var asking: Thread = null
+    val counted = new CountDownLatch(1)
+    val asked = new RddSpread(_ => { asking = Thread.currentThread; goOn.await(); counted.countDown(); null })
+    Thread.currentThread.interrupt()
+    assert(asked.blocksHere(3).isEmpty)
+    assert(Thread.interrupted(), "the task stays interrupted")
+    goOn.countDown()
+    assert(counted.await(30, TimeUnit.SECONDS) && asking != Thread.currentThread, "the question goes on")
+  }
+
   test("a task that is interrupted meanwhile does not go on waiting") {
     val goOn = new CountDownLatch(1)
     val driver = new Asked(_ => { goOn.await(); Array(1) })

@@ -34,6 +34,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   private var askedNs = 0L
   private var warned = false
   private var saidStiff = false
+  private var saidLess = false
   @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes,
     if (plan.fixed.isDefined) plan.heap.maxBytes else 0L,
     MemorySplitHeap.outsideBytes(heap.committedBytes, 0L), 0L, 0L)
@@ -60,12 +61,26 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 
   /** Nothing goes from one side to the other; what lives beside both has its room all the same. */
   private def keep(): Unit = {
-    val poolBytes = mapper.readTree(store.stats()).path("pool_bytes").asLong
-    val outside = MemorySplitHeap.outsideBytes(heap.committedBytes, poolBytes)
-    val total = MemorySplitRule.totalNow(plan, NativeStore.memoryLimit(), outside)
+    val (outside, total) = lookOutside(heap.committedBytes)
     val pool = MemorySplitRule.fixedPoolBytes(plan, total)
     if (pool != seen.poolBudgetBytes) store.setBudget(pool)
     seen = seen.copy(totalBytes = total, poolBudgetBytes = pool, outsideBytes = outside)
+  }
+
+  /** What counts as outside now, and what that leaves for heap and pool. */
+  private def lookOutside(committed: Long): (Long, Long) = {
+    val poolBytes = mapper.readTree(store.stats()).path("pool_bytes").asLong
+    val outside =
+      MemorySplitRule.settledBytes(seen.outsideBytes, MemorySplitHeap.outsideBytes(committed, poolBytes))
+    val limit = NativeStore.memoryLimit()
+    val total = MemorySplitRule.totalNow(plan, limit, outside)
+    if (total < plan.totalBytes && !saidLess) {
+      saidLess = true
+      logWarning(s"Of ${WarmsetConf.TotalMemory.name}, ${plan.totalBytes} bytes, heap and pool get $total: " +
+        s"$outside bytes are in use outside of them, by this JVM and others under the same limit of " +
+        s"$limit bytes; make the container larger, or the total smaller")
+    }
+    (outside, total)
   }
 
   private def run(): Unit = {
@@ -111,9 +126,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     val now = System.nanoTime
     val collectionNs = heap.collectionNs
     val committed = heap.committedBytes
-    val outside = if (rates) MemorySplitHeap.outsideBytes(committed, out(PoolBytes)) else seen.outsideBytes
-    val total =
-      if (rates) MemorySplitRule.totalNow(plan, NativeStore.memoryLimit(), outside) else seen.totalBytes
+    val (outside, total) = if (rates) lookOutside(committed) else (seen.outsideBytes, seen.totalBytes)
     val in = Array(
       if (rates) math.max(1L, now - lastNs) else 0L, total, committed, heap.liveBytes,
       if (rates) collectionNs - lastCollectionNs else 0L, if (rates) askedNs else 0L,

@@ -186,13 +186,17 @@ private[spark] object MemorySplitHeap {
    * Memory outside heap and pool, as far as it can be told: this process's, and what others in a
    * limited cgroup hold, such as Python's workers.
    */
-  def outsideBytes(committedBytes: Long, poolBytes: Long): Long = {
+  def outsideBytes(
+      committedBytes: Long,
+      poolBytes: Long,
+      besideBytes: Long => Long = NativeStore.memoryBeside): Long = {
     val status = ProcessStatus.read(committedBytes)
     val counted = ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted +
       ManagementFactory.getPlatformMXBeans(classOf[BufferPoolMXBean]).asScala
         .filter(_.getName == "direct").map(_.getMemoryUsed).sum
-    math.max(counted, status.residentBytes - committedBytes - poolBytes) +
-      NativeStore.memoryBeside(status.heldBytes)
+    // Without its own share a process would take all that its group holds for others'.
+    val beside = if (status.heldBytes > 0) besideBytes(status.heldBytes) else 0L
+    math.max(counted, status.residentBytes - committedBytes - poolBytes) + beside
   }
 
   /**

@@ -87,12 +87,22 @@ private[spark] object MemorySplitRule {
    * Past the limit the kernel kills, and between two looks the heap may grow before the pool yields.
    */
   def totalNow(plan: Plan, limitBytes: Long, outsideBytes: Long): Long = {
-    val outside = outsideBytes + limitBytes / MarginOfLimit
-    math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outside)))
+    val margin = math.min(limitBytes / MarginOfLimit, MarginBytesMax)
+    math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outsideBytes + margin)))
   }
 
-  /** A thirty-second of the limit stays free: 64 MiB of 2 GiB, what two cores allocate in 0.1 s. */
+  /**
+   * What counts as outside when it was `beforeBytes` at the last look and is `nowBytes` now: what comes
+   * counts at once, what goes an eighth at a time. The memory of Python's workers swings with their tasks.
+   */
+  def settledBytes(beforeBytes: Long, nowBytes: Long): Long =
+    if (nowBytes >= beforeBytes) nowBytes else beforeBytes - math.max(1L, (beforeBytes - nowBytes) / SettlesIn)
+
+  private val SettlesIn = 8
+  /** 64 MiB of 2 GiB are what two cores allocate in 0.1 s. */
   private val MarginOfLimit = 32
+  /** With what a JVM usually has outside, no more than the reserve. */
+  private val MarginBytesMax = 128L << 20
 
   /** The pool of a split that stays as it starts, in what heap and pool may have now. */
   def fixedPoolBytes(plan: Plan, totalBytes: Long): Long =

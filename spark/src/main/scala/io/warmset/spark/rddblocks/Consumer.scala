@@ -1,6 +1,8 @@
 package io.warmset.spark.rddblocks
 
-import java.lang.StackWalker.StackFrame
+import java.lang.StackWalker.{Option => Retain, StackFrame}
+
+import org.apache.spark.InterruptibleIterator
 
 /**
  * Who reads elements, as far as it lets arrays be used again.
@@ -13,9 +15,7 @@ private[spark] object Consumer {
   private val Blocks = "org.apache.spark.ml.feature.InstanceBlock"
   private val Folds = Set("foldLeft", "foldLeft$", "aggregate", "aggregate$")
   private val Steps = Set("hasNext", "next") ++ Folds
-  /** What Spark wraps around the values of a cached block; none of it looks ahead. */
-  private val Wrappers = Seq(
-    "org.apache.spark.util.CompletionIterator", "org.apache.spark.InterruptibleIterator", "org.apache.spark.rdd.RDD$$")
+  private val Completion = "org.apache.spark.util.CompletionIterator"
   private val Ours = Seq(s"${classOf[ElementReader].getPackageName}.", "scala.runtime.java8.")
 
   /**
@@ -23,7 +23,7 @@ private[spark] object Consumer {
    * Looks at the calls that led here: a tree aggregation has to be the one that takes the elements.
    */
   def isDoneWith(element: Any): Boolean = isBlock(element) &&
-    StackWalker.getInstance.walk(_.dropWhile(passesOn(_)).findFirst.filter(aggregates(_)).isPresent)
+    StackWalker.getInstance(Retain.RETAIN_CLASS_REFERENCE).walk(_.dropWhile(passesOn(_)).findFirst.filter(aggregates(_)).isPresent)
 
   def isBlock(element: Any): Boolean = element != null && element.getClass.getName == Blocks
 
@@ -32,7 +32,12 @@ private[spark] object Consumer {
 
   private def passesOn(frame: StackFrame): Boolean = {
     val (owner, method) = (frame.getClassName, frame.getMethodName)
-    Ours.exists(owner.startsWith) || Steps(method) && Wrappers.exists(owner.startsWith) ||
+    Ours.exists(owner.startsWith) || Steps(method) && wraps(frame) ||
       Folds(method) && owner.startsWith("scala.collection.")
   }
+
+  /** What Spark wraps around the values of a cached block; neither looks ahead. */
+  private def wraps(frame: StackFrame): Boolean =
+    classOf[InterruptibleIterator[_]].isAssignableFrom(frame.getDeclaringClass) ||
+      frame.getClassName.startsWith(Completion)
 }

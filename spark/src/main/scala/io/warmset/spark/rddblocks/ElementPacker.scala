@@ -38,6 +38,8 @@ private[spark] final class ElementPacker(
     }
   }
 
+  override def close(): Unit = try super.close() finally coder.written()
+
   private def append(element: Any): Unit =
     if (coder.write(element.asInstanceOf[AnyRef], sink)) {
       if (counted == ends.length) ends = java.util.Arrays.copyOf(ends, 2 * counted)

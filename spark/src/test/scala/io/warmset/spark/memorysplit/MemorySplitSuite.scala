@@ -73,9 +73,14 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
   test("the total shrinks where the rest of the process outgrows its reserve") {
     val p = plan(10 * GiB)
     assert(MemorySplitRule.totalNow(p, 16 * GiB, 200 * MiB) == 10 * GiB)
-    assert(MemorySplitRule.totalNow(p, 11 * GiB, 3 * GiB) == 8 * GiB - 352 * MiB)
+    assert(MemorySplitRule.totalNow(p, 11 * GiB, 3 * GiB) == 8 * GiB - 128 * MiB)
     assert(MemorySplitRule.totalNow(p, 5 * GiB, 0) == 5 * GiB - 512 * MiB)
     assert(MemorySplitRule.totalNow(p, 1 * GiB, 3 * GiB) == 0)
+    // What is accepted at start is what there is, with what a JVM usually has outside.
+    for (limit <- Seq(2 * GiB, 64 * GiB)) {
+      val most = plan(limit - 512 * MiB, machine = machine.copy(totalBytes = limit))
+      assert(MemorySplitRule.totalNow(most, limit, 380 * MiB) == limit - 512 * MiB)
+    }
     val fixed = plan(10 * GiB, heap.copy(stiff = Some("why")))
     assert(MemorySplitRule.fixedPoolBytes(fixed, 10 * GiB) == 2 * GiB)
     assert(MemorySplitRule.fixedPoolBytes(fixed, 9 * GiB + MiB) == GiB)
@@ -118,8 +123,24 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
     assert(names.map(flag) == before)
   }
 
-  test("what lies outside heap and pool is counted") {
+  test("what comes outside counts at once, what goes counts little by little") {
+    assert(MemorySplitRule.settledBytes(300 * MiB, 900 * MiB) == 900 * MiB)
+    // Workers that come and go each second: nearly all of what they had stays theirs meanwhile.
+    val seen = Iterator.iterate((300 * MiB, true)) { case (bytes, come) =>
+      (MemorySplitRule.settledBytes(bytes, if (come) 900 * MiB else 300 * MiB), !come)
+    }.map(_._1).slice(10, 60).toSeq
+    assert(seen.max == 900 * MiB && seen.min >= 825 * MiB)
+    val gone = Iterator.iterate(900 * MiB)(MemorySplitRule.settledBytes(_, 300 * MiB)).drop(40).next()
+    assert(gone < 310 * MiB)
+    assert(Iterator.iterate(gone)(MemorySplitRule.settledBytes(_, 300 * MiB)).drop(300).next() == 300 * MiB)
+  }
+
+  test("what lies outside heap and pool is counted, with what others hold") {
     val outside = MemorySplitHeap.outsideBytes(0, 0)
+    var own = 0L
+    val more = MemorySplitHeap.outsideBytes(0, 0, held => { own = held; 100 * GiB })
+    assert(more >= 100 * GiB && more < 100 * GiB + 2 * outside)
+    assert(own > 0 && own <= outside)
     assert(outside >= ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted)
     assert(MemorySplitHeap.limits.maxBytes > MemorySplitHeap.limits.minBytes)
   }
@@ -154,10 +175,11 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
     val store = openStore(64 * MiB)
     try {
       val split = new MemorySplit(store,
-        MemorySplitRule.Plan(9 * GiB, 64 * MiB, heap, 8 * GiB, Some("a reason"))).start()
+        MemorySplitRule.Plan(320 * MiB, 64 * MiB, heap.copy(maxBytes = 256 * MiB), 0L, Some("a reason"))).start()
       def stats = new ObjectMapper().readTree(split.annotate(store.stats()))
       val before = stats
-      assert(before.path("total_budget_bytes").asLong == 9 * GiB && before.path("heap_allowed_bytes").asLong == 8 * GiB)
+      assert(before.path("total_budget_bytes").asLong == 320 * MiB)
+      assert(before.path("heap_allowed_bytes").asLong == 256 * MiB)
       assert(before.path("heap_committed_bytes").asLong > 0 && before.path("outside_bytes").asLong > 0)
       eventually(assert(stats.path("outside_bytes").asLong != before.path("outside_bytes").asLong, "it looks again"))
       assert(split.poolBudgetBytes == 64 * MiB && stats.path("budget_bytes").asLong == 64 * MiB)
@@ -174,7 +196,7 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
       val split = new MemorySplit(store, MemorySplitRule.Plan(limit, 64 * MiB, all, 0L, Some("a reason"))).start()
       def stats = new ObjectMapper().readTree(split.annotate(store.stats()))
       eventually(assert(stats.path("budget_bytes").asLong == WarmsetConf.MemoryBytesMin))
-      val free = limit / 32
+      val free = math.min(limit / 32, 128 * MiB)
       assert(stats.path("total_budget_bytes").asLong + stats.path("outside_bytes").asLong + free == limit)
       split.stop()
     } finally store.close()

@@ -67,6 +67,7 @@ class BlocksSuite extends AnyFunSuite with WarmsetSession {
         _.filter(_ => true).treeAggregate(Seq.empty[InstanceBlock])(_ :+ _, _ ++ _),
         _.map(identity).treeAggregate(Seq.empty[InstanceBlock])(_ :+ _, _ ++ _),
         _.mapPartitions(_.buffered).treeAggregate(Seq.empty[InstanceBlock])(_ :+ _, _ ++ _),
+        all => all.zip(all.map(_ => 0)).treeAggregate(Seq.empty[InstanceBlock])(_ :+ _._1, _ ++ _),
         _.aggregate(Seq.empty[InstanceBlock])(_ :+ _, _ ++ _),
         _.repartition(3).collect().toSeq)
       kept.zipWithIndex.foreach { case (how, at) =>

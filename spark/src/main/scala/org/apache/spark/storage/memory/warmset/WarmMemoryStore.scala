@@ -86,13 +86,11 @@ private[spark] class WarmMemoryStore(
       case Left(partial) =>
         objects.overflow(rddOf(blockId))
         val rest = new Unrolled(this, memory, blockId, partial, taken, values)
-        val put = closingOnFailure(rest) {
+        try closingOnFailure(rest) {
           objects.packSome(rddOf(blockId))
           rest.lend(handlesBytes)
           putAdopted(blockId, rest, warm = false, classTag)
-        }
-        if (put.isLeft) objects.blocks.forgetIfEmpty(rddOf(blockId))
-        put
+        } finally objects.blocks.forgetIfEmpty(rddOf(blockId))
     }
   }
 
