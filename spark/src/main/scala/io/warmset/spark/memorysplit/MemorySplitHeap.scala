@@ -97,10 +97,23 @@ private[spark] final class MemorySplitHeap {
 
   private def liveLeast: Long = math.min(liveBytes, liveAfterAsked.getOrElse(Long.MaxValue))
 
+  /**
+   * The JVM passes over a collection that is asked for while native code has an array in its hands
+   * (up to JDK 21), as a BLAS has most of the time.
+   */
   private def collect(): Unit = {
+    val before = fullCollections
     System.gc()
+    (1 until TriesMax).takeWhile(_ => before.isDefined && fullCollections == before).foreach { _ =>
+      Thread.sleep(TryMs)
+      System.gc()
+    }
     liveAfterAsked = Some(liveBytes)
   }
+
+  /** How many there were, where a collection that is asked for counts before it returns. */
+  private def fullCollections: Option[Long] =
+    Some(collectors.filter(c => FullCollectors(c.getName))).filter(_.nonEmpty).map(_.map(_.getCollectionCount).sum)
 
   /** Calls `look` after each collection, on a thread of the JVM's: it must return at once. */
   def onCollection(look: () => Unit): Unit = listeners = collectors.collect {
@@ -146,6 +159,10 @@ private[spark] object MemorySplitHeap {
 
   /** The serial collector gives back 0, 10, 40 and 100 % of what it could, collection by collection. */
   private val StepsMax = 4
+
+  private val FullCollectors = Set("G1 Old Generation", "PS MarkSweep", "MarkSweepCompact")
+  private val TriesMax = 30
+  private val TryMs = 2L
 
   /** Collectors that work beside the program by default take a quarter of the processors. */
   private val ConcurrentWeight = 0.25

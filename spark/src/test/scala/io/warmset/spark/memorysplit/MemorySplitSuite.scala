@@ -3,6 +3,8 @@ package io.warmset.spark.memorysplit
 import java.lang.management.ManagementFactory
 import java.nio.file.Files
 
+import scala.jdk.CollectionConverters._
+
 import com.fasterxml.jackson.databind.ObjectMapper
 import com.sun.management.HotSpotDiagnosticMXBean
 import org.scalatest.BeforeAndAfterAll
@@ -121,6 +123,40 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
       assert(names.map(flag) != before)
     } finally control.restore()
     assert(names.map(flag) == before)
+  }
+
+  test("a collection that is asked for happens though native code has arrays in its hands") {
+    val full = ManagementFactory.getGarbageCollectorMXBeans.asScala.filter(_.getName == "G1 Old Generation")
+    assume(full.nonEmpty, "this JVM has another collector than G1")
+    val control = new MemorySplitHeap
+    @volatile var over = false
+    val thread = new Thread(() => {
+      val input = new Array[Byte](8 << 20)
+      new java.util.SplittableRandom(1).nextBytes(input)
+      val output = new Array[Byte](64 << 10)
+      val deflater = new java.util.zip.Deflater(9)
+      while (!over) {
+        deflater.reset()
+        deflater.setInput(input)
+        deflater.finish()
+        // Some milliseconds each time, as a BLAS takes for a block.
+        while (!over && !deflater.finished) {
+          deflater.deflate(output)
+          Thread.sleep(1)
+        }
+      }
+      deflater.end()
+    })
+    thread.start()
+    try for (_ <- 1 to 12) {
+      val before = full.map(_.getCollectionCount).sum
+      control.collectTo(control.committedBytes)
+      assert(full.map(_.getCollectionCount).sum > before)
+    } finally {
+      over = true
+      thread.join()
+      control.restore()
+    }
   }
 
   test("what comes outside counts at once, what goes counts little by little") {
