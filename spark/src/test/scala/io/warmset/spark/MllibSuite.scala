@@ -129,8 +129,10 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
     }.toMap
   }
 
+  private lazy val stockDense = fitAll(enabled = false, sparse = false)
+
   test("what begins on the heap and leaves it gives every trainer the same") {
-    val stock = fitAll(enabled = false, sparse = false)
+    val stock = stockDense
     // Room for a part of what they persist.
     val warm = fitAll(enabled = true, sparse = false, Map("spark.warmset.rdd.heapFirst" -> "true",
       "spark.testing.reservedMemory" -> "0", "spark.testing.memory" -> (40L << 20).toString,
@@ -142,7 +144,7 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
 
   for ((kind, sparse) <- Seq("dense" -> false, "sparse" -> true)) {
     test(s"$kind vectors: every trainer finds what it finds without Warmset") {
-      val stock = fitAll(enabled = false, sparse)
+      val stock = if (sparse) fitAll(enabled = false, sparse) else stockDense
       val warm = fitAll(enabled = true, sparse)
       trainers.map(_._1).foreach { name =>
         assert(stock(name).regionsMost == 0, s"$name: RDDs are not ours unless asked for")
