@@ -216,6 +216,18 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_setBudget<'a>(
     });
 }
 
+/// `poolBytes`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_poolBytes<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    store: jlong,
+) -> jlong {
+    guarded(&mut env, 0, |_| {
+        with_store(store, |store| Ok(jlong::try_from(store.pool_bytes()).unwrap_or(jlong::MAX)))
+    })
+}
+
 /// `coldestRegions`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_io_warmset_region_NativeStore_coldestRegions<'a>(

@@ -100,6 +100,9 @@ public final class NativeStore {
   /** Changes the budget; demotion down to a smaller one goes on in the background. */
   public static native void setBudget(long store, long bytes);
 
+  /** Memory that the pool has taken from the system, in bytes: what {@link #stats} says too, at next to no cost. */
+  public static native long poolBytes(long store);
+
   /**
    * The regions that could be released to make room: those that nobody reads or writes now, by their last use, the
    * earliest first. What was never read was last used when it was written.

@@ -62,6 +62,11 @@ public final class Store implements AutoCloseable {
     NativeStore.setBudget(handle(), bytes);
   }
 
+  /** Memory that the pool has taken from the system, in bytes. */
+  public long poolBytes() throws IOException {
+    return NativeStore.poolBytes(handle());
+  }
+
   /** One tick of a controller of this store's budget: see {@link NativeStore#splitTick}. */
   public void splitTick(long split, long[] heap, long[] out) throws IOException {
     NativeStore.splitTick(split, handle(), heap, out);

@@ -252,7 +252,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
   private def keepWarmLevelOnHeap(): Unit =
     try install(new BlockOwnership(everyRdd = false))
     catch {
-      case cause @ (_: ReflectiveOperationException | _: LinkageError | NonFatal(_)) =>
+      case cause @ (_: LinkageError | NonFatal(_)) =>
         logDebug("The memory store stays Spark's own", cause)
     }
 

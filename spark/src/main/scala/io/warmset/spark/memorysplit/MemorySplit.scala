@@ -3,7 +3,6 @@ package io.warmset.spark.memorysplit
 import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean
 
-import com.fasterxml.jackson.databind.ObjectMapper
 import io.warmset.region.{NativeStore, Store}
 import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
 
@@ -69,9 +68,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 
   /** What counts as outside now, and what that leaves for heap and pool. */
   private def lookOutside(committed: Long): (Long, Long) = {
-    val poolBytes = mapper.readTree(store.stats()).path("pool_bytes").asLong
-    val outside =
-      MemorySplitRule.settledBytes(seen.outsideBytes, MemorySplitHeap.outsideBytes(committed, poolBytes))
+    val now = MemorySplitHeap.outsideBytes(committed, store.poolBytes())
+    val outside = MemorySplitRule.settledBytes(seen.outsideBytes, now)
     val limit = NativeStore.memoryLimit()
     val total = MemorySplitRule.totalNow(plan, limit, outside)
     if (total < plan.totalBytes && !saidLess) {
@@ -198,7 +196,6 @@ private[spark] object MemorySplit {
   private val LookNs = TimeUnit.MILLISECONDS.toNanos(100)
   private val TickNs = TimeUnit.SECONDS.toNanos(1)
   private val StopMs = 5000L
-  private val mapper = new ObjectMapper
 
   // What the native side puts where.
   private val PoolBudget = 0

@@ -24,6 +24,10 @@ private[spark] final class MemorySplitHeap {
     .filter(_.getType == MemoryType.HEAP).map(_.getName).toSet
   private val youngPools = ManagementFactory.getMemoryPoolMXBeans.asScala
     .filter(pool => pool.getName.contains("Eden") || pool.getName.contains("Survivor")).toSeq
+  /** Those that count a collection that is asked for before it returns; none where it is another kind, or off. */
+  private val fullCollectors =
+    if (isOn("ExplicitGCInvokesConcurrent") || isOn("DisableExplicitGC")) Nil
+    else collectors.filter(each => FullCollectors(each.getName))
   private val ratiosOfOld = isOn(UseParallel) || isOn(UseSerial)
   private val shrinksInSteps = isOn(UseSerial) && isOn(InSteps)
   private val first = Flags.flatMap(name => option(name).filter(_.isWriteable).map(name -> _.getValue))
@@ -104,16 +108,14 @@ private[spark] final class MemorySplitHeap {
   private def collect(): Unit = {
     val before = fullCollections
     System.gc()
-    (1 until TriesMax).takeWhile(_ => before.isDefined && fullCollections == before).foreach { _ =>
+    (1 until TriesMax).takeWhile(_ => fullCollectors.nonEmpty && fullCollections == before).foreach { _ =>
       Thread.sleep(TryMs)
       System.gc()
     }
     liveAfterAsked = Some(liveBytes)
   }
 
-  /** How many there were, where a collection that is asked for counts before it returns. */
-  private def fullCollections: Option[Long] =
-    Some(collectors.filter(c => FullCollectors(c.getName))).filter(_.nonEmpty).map(_.map(_.getCollectionCount).sum)
+  private def fullCollections: Long = fullCollectors.map(_.getCollectionCount).sum
 
   /** Calls `look` after each collection, on a thread of the JVM's: it must return at once. */
   def onCollection(look: () => Unit): Unit = listeners = collectors.collect {

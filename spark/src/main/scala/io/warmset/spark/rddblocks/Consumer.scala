@@ -16,6 +16,7 @@ private[spark] object Consumer {
   private val Folds = Set("foldLeft", "foldLeft$", "aggregate", "aggregate$")
   private val Steps = Set("hasNext", "next") ++ Folds
   private val Completion = "org.apache.spark.util.CompletionIterator"
+  private val walker = StackWalker.getInstance(Retain.RETAIN_CLASS_REFERENCE)
   private val Ours = Seq(s"${classOf[ElementReader].getPackageName}.", "scala.runtime.java8.")
 
   /**
@@ -23,7 +24,7 @@ private[spark] object Consumer {
    * Looks at the calls that led here: a tree aggregation has to be the one that takes the elements.
    */
   def isDoneWith(element: Any): Boolean = isBlock(element) &&
-    StackWalker.getInstance(Retain.RETAIN_CLASS_REFERENCE).walk(_.dropWhile(passesOn(_)).findFirst.filter(aggregates(_)).isPresent)
+    walker.walk(_.dropWhile(passesOn(_)).findFirst.filter(aggregates(_)).isPresent)
 
   def isBlock(element: Any): Boolean = element != null && element.getClass.getName == Blocks
 
