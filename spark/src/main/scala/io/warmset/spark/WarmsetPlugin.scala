@@ -2,7 +2,7 @@ package io.warmset.spark
 
 import java.io.IOException
 import java.util.{Collections, Map => JMap}
-import java.util.concurrent.atomic.AtomicBoolean
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -43,6 +43,12 @@ private[spark] object WarmsetPlugin {
   val ColumnarUdfInputKey = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
   val ExtensionsClass: String = classOf[WarmsetExtensions].getName
 
+  /**
+   * Why the executor within the driver cannot work, where Warmset is required. The driver's half says it: an
+   * executor that fails to start in local mode leaves a heartbeat behind, which ends the JVM ten minutes later.
+   */
+  val refusedHere = new AtomicReference[IllegalStateException]
+
   def knownVersion(version: String): Boolean =
     KnownVersions.exists(known => version == known || version.startsWith(known + "."))
 
@@ -80,6 +86,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
     application = sc
+    refusedHere.set(null)
     val spark = context.conf
     val conf = WarmsetConf.read(spark.getOption(_))
     val unknown = WarmsetConf.unknown(spark.getAll.map(_._1))
@@ -171,6 +178,10 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
     if (!present.contains(value)) spark.set(key, (present :+ value).mkString(","))
   }
 
+  /** The first that Spark calls once its executor has started, where that is within the driver. */
+  override def registerMetrics(appId: String, context: PluginContext): Unit =
+    Option(refusedHere.getAndSet(null)).foreach(refused => throw refused)
+
   override def receive(message: AnyRef): AnyRef = message match {
     case RecomputableAmong(rdds) => SparkInternals.recomputable(application, rdds).toArray
     case SpreadOf(rdd) => SparkInternals.spread(application, rdd)
@@ -239,13 +250,18 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     if (conf.required) {
       val why = s"Warmset cannot work on this executor, and ${WarmsetConf.Required.name} is true: " +
         cause.getMessage
-      if (context.executorID != SparkInternals.DriverId) StatsReporter.sendRefusal(context, why)
-      throw new IllegalStateException(why, cause)
+      val refused = new IllegalStateException(why, cause)
+      if (context.executorID == SparkInternals.DriverId) refusedHere.set(refused)
+      else {
+        StatsReporter.sendRefusal(context, why)
+        throw refused
+      }
+    } else {
+      logWarning("Warmset has no store on this executor; its cached data stays on the Java heap, " +
+        s"under Spark's own rules: ${cause.getMessage}", cause)
+      StatsReporter.sendProblem(context, cause)
+      if (!installed) keepWarmLevelOnHeap()
     }
-    logWarning("Warmset has no store on this executor; its cached data stays on the Java heap, " +
-      s"under Spark's own rules: ${cause.getMessage}", cause)
-    StatsReporter.sendProblem(context, cause)
-    if (!installed) keepWarmLevelOnHeap()
   }
 
   /** Spark itself would charge the objects of `persistWarm()` as off-heap memory, or write them to disk. */

@@ -97,6 +97,9 @@ class DegradeSuite extends AnyFunSuite {
       assert(said.length == 1 && said.head.contains(failure.getMessage), said)
       val why = refused("spark.plugins" -> classOf[OtherInside].getName, "spark.warmset.required" -> "true")
       assert(why.contains(failure.getMessage) && why.contains("spark.warmset.required"), why)
+      // One without a driver ends the JVM when sixty of its heartbeats have failed.
+      val left = Thread.getAllStackTraces.keySet.asScala.map(_.getName)
+      assert(!left.exists(_.contains("executor-heartbeater")), left)
     }
   }
 
