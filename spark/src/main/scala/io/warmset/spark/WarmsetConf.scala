@@ -127,7 +127,7 @@ object WarmsetConf {
   val PrefetchMax: ConfKey[Long] = bytes("prefetch.max", "64m", 0L, 4096 * MiB,
     "Most bytes that the scan of a cached partition brings in ahead of where it reads, to " +
       "within a batch; a quarter of the memory divided by the tasks that run at a time, if that " +
-      "is less. It starts with one batch and doubles (RDDs: has all of it from the second on). A " +
+      "is less. It starts with one batch and doubles (RDDs: with one piece, and has all of it soon after). A " +
       "task that scans several partitions at a time, as in a zip or a join, has that much ahead " +
       "in each.")
 

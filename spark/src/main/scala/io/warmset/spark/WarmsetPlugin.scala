@@ -49,6 +49,12 @@ private[spark] object WarmsetPlugin {
    */
   val refusedHere = new AtomicReference[IllegalStateException]
 
+  /** What an application had in this process; nothing where it had nothing, or let go of it before. */
+  def letGo(): Unit = {
+    Eviction.lineage = None
+    StoreHolder.close()
+  }
+
   def knownVersion(version: String): Boolean =
     KnownVersions.exists(known => version == known || version.startsWith(known + "."))
 
@@ -86,6 +92,8 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
 
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
     application = sc
+    // An application that failed to start may have left its store: Spark calls no plugin then.
+    letGo()
     refusedHere.set(null)
     val spark = context.conf
     val conf = WarmsetConf.read(spark.getOption(_))
@@ -96,7 +104,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
     CachedBatches.forgetSerializer()
     if (!conf.enabled) {
       logInfo(s"Warmset is off: ${WarmsetConf.Enabled.name} is false")
-      Collections.emptyMap()
+      turnOff(spark)
     } else {
       start(sc, context, conf)
     }
@@ -108,7 +116,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
       case Some((why, _)) if !conf.required =>
         logWarning(s"Warmset is not used, and Spark caches as it does without it: $why")
         WarmsetTab.attachStock(sc, why)
-        Collections.emptyMap[String, String]()
+        turnOff(spark)
       case Some((why, cause)) =>
         throw new IllegalStateException(
           s"Warmset cannot work, and ${WarmsetConf.Required.name} is true: $why", cause)
@@ -173,10 +181,23 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
     }
   }
 
+  /** A configuration that was taken from an application with Warmset has in it what was turned on there. */
+  private def turnOff(spark: SparkConf): JMap[String, String] = {
+    if (spark.get(CacheSerializerKey, "") == classOf[WarmsetSerializer].getName) {
+      spark.remove(CacheSerializerKey)
+    }
+    val others = listed(spark, ExtensionsKey).filterNot(_ == ExtensionsClass)
+    if (others.isEmpty) spark.remove(ExtensionsKey) else spark.set(ExtensionsKey, others.mkString(","))
+    Collections.singletonMap(ActiveKey, "false")
+  }
+
   private def append(spark: SparkConf, key: String, value: String): Unit = {
-    val present = spark.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
+    val present = listed(spark, key)
     if (!present.contains(value)) spark.set(key, (present :+ value).mkString(","))
   }
+
+  private def listed(spark: SparkConf, key: String): Array[String] =
+    spark.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
 
   /** The first that Spark calls once its executor has started, where that is within the driver. */
   override def registerMetrics(appId: String, context: PluginContext): Unit =
@@ -206,6 +227,8 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
   override def shutdown(): Unit = {
     if (recorder != null) recorder.flush()
     CachedBatches.forgetSerializer()
+    // In local mode, where the executor's half never started.
+    letGo()
   }
 }
 
@@ -274,7 +297,6 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
 
   override def shutdown(): Unit = {
     if (reporter != null) reporter.stop()
-    Eviction.lineage = None
-    StoreHolder.close()
+    letGo()
   }
 }

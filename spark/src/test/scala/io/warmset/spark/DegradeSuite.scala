@@ -14,13 +14,17 @@ import org.apache.logging.log4j.core.appender.AbstractAppender
 import org.apache.logging.log4j.core.config.Property
 import org.apache.spark.SparkException
 import org.apache.spark.api.plugin.ExecutorPlugin
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.storage.StorageLevel
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A Spark whose inside is not as Warmset knows it. */
 class OtherInside extends WarmsetPlugin {
   override def executorPlugin(): ExecutorPlugin = new WarmsetExecutor(_ => throw OtherInside.failure)
+}
+
+class NoExtensions extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = ()
 }
 
 object OtherInside {
@@ -189,6 +193,36 @@ class DegradeSuite extends AnyFunSuite {
     val more = intercept[IllegalArgumentException](
       StoreHolder.open(conf(dir, "spark.warmset.memory" -> (limit + 1).toString), jvm, Nil))
     assert(more.getMessage.startsWith("spark.warmset.memory is "), more.getMessage)
+  }
+
+  test("an application that failed to start leaves nothing to the next one") {
+    def fails() = assert(refused("spark.shuffle.manager" -> "nowhere.at.all", "spark.warmset.memory" -> "32m")
+      .contains("nowhere.at.all"))
+    fails()
+    withSession("spark.warmset.memory" -> "48m") { spark =>
+      assert(StoreHolder.current.get.budgetBytes == (48L << 20))
+      checkCache(spark)
+    }
+    fails()
+    withSession("spark.warmset.enabled" -> "false")(worksWithout)
+  }
+
+  test("a configuration taken from an application with Warmset turns nothing on where it is off") {
+    val ofOne = Set("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port")
+    var taken = Seq.empty[(String, String)]
+    withSession("spark.sql.extensions" -> classOf[NoExtensions].getName) { spark =>
+      taken = spark.sparkContext.getConf.getAll.toSeq.filterNot { case (key, _) => ofOne(key) }
+    }
+    assert(taken.exists(_._2.contains("WarmsetSerializer")) && taken.exists(_._1.endsWith("WarmsetPlugin.active")))
+    for (off <- Seq("spark.warmset.enabled" -> "false", "spark.io.encryption.enabled" -> "true")) {
+      withSession(taken :+ off: _*) { spark =>
+        assert(StoreHolder.current.isEmpty)
+        val conf = spark.sparkContext.getConf
+        assert(!conf.contains("spark.sql.cache.serializer"))
+        assert(conf.get("spark.sql.extensions") == classOf[NoExtensions].getName)
+        checkCache(spark)
+      }
+    }
   }
 
   test("spark.warmset.enabled=false: stock Spark") {

@@ -1,5 +1,8 @@
 package io.warmset.spark
 
+import java.nio.file.Files
+import java.util.concurrent.CompletableFuture
+
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.rdd.RDD
@@ -98,6 +101,56 @@ class RddClusterSuite extends ClusterSession {
       val expected = answer(rdd)
       kill(pids(spark).head)
       for (_ <- 1 to 2) assert(answer(rdd) == expected)
+    }
+  }
+
+  /** Runs `body`, whose tasks stop at `OnExecutor.stopHere`, and kills the first executor that does. */
+  private def killingInside(spark: SparkSession)(body: String => Unit): Unit = {
+    val signals = Files.createTempDirectory("warmset-signals")
+    val killed = new CompletableFuture[Long]
+    val killer = new Thread(() => {
+      val here = eventually(Option(signals.toFile.list()).flatMap(_.headOption).get).toLong
+      kill(here)
+      killed.complete(here)
+      Files.createFile(signals.resolve("go"))
+    })
+    killer.start()
+    body(signals.toString)
+    assert(killed.isDone && !pids(spark)(killed.get), "an executor was killed meanwhile")
+  }
+
+  for ((name, level) <- Seq("MEMORY_ONLY" -> StorageLevel.MEMORY_ONLY,
+      "MEMORY_AND_DISK_SER" -> StorageLevel.MEMORY_AND_DISK_SER)) {
+    test(s"$name: an executor killed in mid-scan: the answer is right") {
+      withRdds("spark.task.maxFailures" -> "8") { (spark, computed) =>
+        val rdd = rows(spark.sparkContext, computed).persist(level)
+        val expected = answer(rdd)
+        killingInside(spark) { signals =>
+          assert(answer(rdd.filter(r => r._1 % 10000 != 5000 || OnExecutor.stopHere(signals))) == expected)
+        }
+        assert(answer(rdd) == expected)
+        rdd.unpersist(blocking = true)
+        eventually(assert(regions(spark) == 0))
+      }
+    }
+  }
+
+  test("an executor killed while objects leave its heap: the answer is right") {
+    withRdds("spark.task.maxFailures" -> "8", "spark.warmset.rdd.heapFirst" -> "true",
+        "spark.testing.reservedMemory" -> "0", "spark.testing.memory" -> (60L << 20).toString) { (spark, _) =>
+      val (partitions, each) = (16, 510)
+      val expected = Seq.tabulate(partitions)(p => p * each -> each)
+      killingInside(spark) { signals =>
+        // 64 MB in two executors with room for 36 each, and then for 36: each block that comes has others packed.
+        val rdd = spark.sparkContext.parallelize(0 until partitions * each, partitions).map { i =>
+          if (i == 12 * each + each / 2) OnExecutor.stopHere(signals)
+          FailedPut.element(i)
+        }.persist(StorageLevel.MEMORY_ONLY)
+        for (_ <- 1 to 2) assert(FailedPut.inOrder(rdd) == expected)
+        assert(regions(spark) > 0)
+        rdd.unpersist(blocking = true)
+        eventually(assert(regions(spark) == 0))
+      }
     }
   }
 

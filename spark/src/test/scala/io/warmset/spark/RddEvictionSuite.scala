@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.storage.{RDDBlockId, StorageLevel}
 import org.apache.spark.util.LongAccumulator
 import org.apache.spark.warmset.SparkInternals
@@ -84,6 +85,31 @@ class RddEvictionSuite extends AnyFunSuite with EvictionSession {
       assertRight(kept, 0)
     }
     unpersist(kept, a, b)
+  }
+
+  test("a cached DataFrame that was computed from a local checkpoint stays") {
+    def checkpoints = spark.sparkContext.getPersistentRDDs.values.filter(_.isCheckpointed)
+    val rows = 24000
+    val local = spark.range(0, rows, 1, Partitions)
+      .selectExpr("id", "concat(sha2(string(id), 512), sha2(string(-id), 512)) s").localCheckpoint()
+    val derived = local.selectExpr("id + 1 id", "s").persist(StorageLevel.MEMORY_AND_DISK)
+    assert(derived.count() == rows)
+    val rdd = derived.queryExecution.withCachedData.collectFirst { case cached: InMemoryRelation => cached }.get
+      .cacheBuilder.cachedColumnBuffers.id
+    assert(inRegions(rdd) == Partitions)
+    unpersist(checkpoints.toSeq: _*)
+    val before = evictions
+    val (a, b, c) = (elements(1), elements(2), elements(3))
+    watchingFlash {
+      for ((other, seed) <- Seq(a -> 1, b -> 2, c -> 3)) {
+        assertRight(other.persist(StorageLevel.MEMORY_AND_DISK), seed)
+      }
+      assert(evictions > before, "others go that were used later")
+      assert(cached(rdd) == All && inRegions(rdd) == Partitions)
+      assert(derived.selectExpr("sum(id)", "max(length(s))").head().toSeq == Seq(rows * (rows + 1L) / 2, 256))
+    }
+    unpersist(a, b, c)
+    derived.unpersist(blocking = true)
   }
 
   test("an RDD that is marked for a local checkpoint when some of it has gone is whole again") {

@@ -23,6 +23,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   private val heap = new MemorySplitHeap
   private val lookQueued = new AtomicBoolean
   private val shedding = new AtomicBoolean
+  private val stopped = new AtomicBoolean
   private var handle = 0L
   private var timer: ScheduledExecutorService = _
   private val out = new Array[Long](Outs)
@@ -96,7 +97,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 
   /** The heap grows at collections: the pool yields then, not only at the next look. */
   private def look(): Unit = if (lookQueued.compareAndSet(false, true)) {
-    try timer.execute { () => lookQueued.set(false); guarded(tick(rates = false)) }
+    try timer.execute { () => lookQueued.set(false); if (!stopped.get) guarded(tick(rates = false)) }
     catch {
       case _: RejectedExecutionException =>
       case cause: Throwable => lookQueued.set(false); throw cause
@@ -183,12 +184,12 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       s""""split_collections_total":${now.collections},"split_over_ns_total":$overNs}"""
   }
 
-  def stop(): Unit = if (timer != null) {
+  def stop(): Unit = if (stopped.compareAndSet(false, true) && timer != null) {
+    heap.stop()
     timer.shutdownNow()
     timer.awaitTermination(StopMs, TimeUnit.MILLISECONDS)
     heap.restore()
     NativeStore.splitClose(handle)
-    timer = null
   }
 }
 

@@ -36,6 +36,7 @@ private[spark] final class MemorySplitHeap {
   /** Live bytes after the last collection that was asked for. */
   private var liveAfterAsked: Option[Long] = None
   private var listeners = Seq.empty[(NotificationEmitter, NotificationListener)]
+  @volatile private var stopped = false
 
   def committedBytes: Long = ManagementFactory.getMemoryMXBean.getHeapMemoryUsage.getCommitted
 
@@ -85,7 +86,7 @@ private[spark] final class MemorySplitHeap {
     collect()
     // A heap that shrinks in steps gives nothing back at the first of them.
     if (shrinksInSteps) {
-      (1 until StepsMax).takeWhile(_ => committedBytes > bytes + bytes / 8).foreach(_ => collect())
+      (1 until StepsMax).takeWhile(_ => !stopped && committedBytes > bytes + bytes / 8).foreach(_ => collect())
     }
     System.nanoTime - before
   }
@@ -108,7 +109,8 @@ private[spark] final class MemorySplitHeap {
   private def collect(): Unit = {
     val before = fullCollections
     System.gc()
-    (1 until TriesMax).takeWhile(_ => fullCollectors.nonEmpty && fullCollections == before).foreach { _ =>
+    def passedOver = fullCollectors.nonEmpty && fullCollections == before
+    (1 until TriesMax).takeWhile(_ => !stopped && passedOver).foreach { _ =>
       Thread.sleep(TryMs)
       System.gc()
     }
@@ -124,6 +126,9 @@ private[spark] final class MemorySplitHeap {
       emitter.addNotificationListener(listener, null, null)
       (emitter, listener)
   }
+
+  /** No further collection is asked for. */
+  def stop(): Unit = stopped = true
 
   def restore(): Unit = {
     listeners.foreach { case (emitter, listener) => Try(emitter.removeNotificationListener(listener)) }

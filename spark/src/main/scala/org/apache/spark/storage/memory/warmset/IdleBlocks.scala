@@ -3,7 +3,6 @@ package org.apache.spark.storage.memory.warmset
 import java.lang.reflect.{InvocationTargetException, Method}
 
 import org.apache.spark.SparkEnv
-import org.apache.spark.sql.columnar.CachedBatch
 import org.apache.spark.storage.{BlockId, BlockInfo, BlockManager}
 
 /**
@@ -53,11 +52,10 @@ private[spark] object IdleBlocks {
   }
 
   /**
-   * At a level with disk Spark never drops an RDD's block for good, and one of a local checkpoint
-   * could not be computed again. Its level always has disk; only the driver can tell it from others.
+   * At a level with disk Spark never drops a block for good, and one of a local checkpoint, or one
+   * computed from it, could not be computed again. Only the driver can tell them from others.
    */
-  private def needsLineage(info: BlockInfo): Boolean =
-    info.level.useDisk && !classOf[CachedBatch].isAssignableFrom(info.classTag.runtimeClass)
+  private def needsLineage(info: BlockInfo): Boolean = info.level.useDisk
 
   /** The block is on disk, or nowhere: nothing is written. */
   private def dropFromMemory(manager: BlockManager, block: BlockId): Boolean = {

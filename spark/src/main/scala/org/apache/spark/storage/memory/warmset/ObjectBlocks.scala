@@ -20,9 +20,13 @@ private[warmset] final class ObjectBlocks {
     var bytes = 0L
     var came = 0
     var expected: Option[Double] = None
+    var askAt = 1
   }
 
   private val rdds = mutable.HashMap.empty[Int, Known]
+
+  /** A driver that does not answer is waited for; blocks come meanwhile. */
+  private val AskEvery = 8
 
   /**
    * The block is in the store now, as objects. Gives how many bytes its RDD's blocks of objects take on
@@ -62,6 +66,15 @@ private[warmset] final class ObjectBlocks {
 
   /** How many blocks of the RDD will be here, as of `expect`. */
   def expected(rdd: Int): Option[Double] = synchronized(rdds.get(rdd).flatMap(_.expected))
+
+  /** Whether to ask how many there will be: not known, and it was not asked for a few blocks ago. */
+  def shouldAsk(rdd: Int): Boolean = synchronized {
+    rdds.get(rdd).exists { known =>
+      val asks = known.expected.isEmpty && known.came >= known.askAt
+      if (asks) known.askAt = known.came + AskEvery
+      asks
+    }
+  }
 
   def expect(rdd: Int, count: Double): Unit =
     synchronized(rdds.get(rdd).foreach(_.expected = Some(count)))

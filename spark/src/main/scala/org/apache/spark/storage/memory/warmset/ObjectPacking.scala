@@ -56,11 +56,10 @@ private[warmset] final class ObjectPacking(
    */
   def stored(block: RDDBlockId, bytes: Long): Unit = {
     val average = blocks.putObjects(block, bytes)
-    val here = blocks.expected(block.rddId).getOrElse {
-      val found = owned.blocksHere(block.rddId).getOrElse(0.0)
-      blocks.expect(block.rddId, found)
-      found
+    if (blocks.shouldAsk(block.rddId)) {
+      owned.blocksHere(block.rddId).foreach(blocks.expect(block.rddId, _))
     }
+    val here = blocks.expected(block.rddId).getOrElse(0.0)
     if (average * here > ClearlyMore * memory.maxOnHeapStorageMemory) overflow(block.rddId)
   }
 
