@@ -133,7 +133,7 @@ def test_other_collectors_give_memory_back_too(launch: Launch, collector: str) -
     if subprocess.run(["java", *options.split(), "-version"], capture_output=True, check=False).returncode:
         pytest.skip(f"this JVM does not have {options}")
     with launch(VERSION, settings(total, "900m") | {"spark.driver.extraJavaOptions": options}) as child:
-        seen = child.call("split.scans", mebibytes=900, seconds=20, seconds_max=180)
+        seen = child.call("split.scans", mebibytes=900, seconds=12, seconds_max=180)
         said = [line for line in child.log_lines() if "stays as it" in line]
     samples = seen["samples"]
     assert not said

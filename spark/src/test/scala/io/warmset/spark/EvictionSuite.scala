@@ -118,6 +118,12 @@ class EvictionSuite extends AnyFunSuite with EvictionSession {
     // By then Spark has the block's lock back.
     val scan = slowScan(a, PartitionRows - 1000)
     assert(Signals.reached.await(30, TimeUnit.SECONDS))
+    // A task that starts after the release would cache its partition once more.
+    val tracker = spark.sparkContext.statusTracker
+    eventually(timeout(Patience)) {
+      val running = tracker.getActiveStageIds().flatMap(tracker.getStageInfo(_))
+      assert(running.map(_.numCompletedTasks()).sum == Partitions - 1)
+    }
     watchingFlash {
       a.unpersist(blocking = true)
       cache(b)
