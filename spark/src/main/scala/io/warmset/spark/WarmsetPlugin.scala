@@ -67,13 +67,16 @@ private[spark] object WarmsetPlugin {
     val batch = classOf[WarmBatch].getName
     val strict = conf.getBoolean("spark.kryo.registrationRequired", defaultValue = false) &&
       conf.get("spark.serializer", "").endsWith("KryoSerializer")
-    val listed = conf.get("spark.kryo.classesToRegister", "").split(',').map(_.trim)
-    if (strict && !listed.contains(batch)) {
+    if (strict && !listed(conf, "spark.kryo.classesToRegister").contains(batch)) {
       Some(s"spark.kryo.registrationRequired is true: add $batch to spark.kryo.classesToRegister")
     } else {
       None
     }
   }
+
+  /** What a setting that is a list of names has. */
+  def listed(conf: SparkConf, key: String): Array[String] =
+    conf.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
 
   def machine(conf: SparkConf, alone: Boolean): MemoryRule.Machine = {
     val cores = if (alone) None else conf.getOption("spark.executor.cores").map(_.toInt)
@@ -196,9 +199,6 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
     if (!present.contains(value)) spark.set(key, (present :+ value).mkString(","))
   }
 
-  private def listed(spark: SparkConf, key: String): Array[String] =
-    spark.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
-
   /** The first that Spark calls once its executor has started, where that is within the driver. */
   override def registerMetrics(appId: String, context: PluginContext): Unit =
     Option(refusedHere.getAndSet(null)).foreach(refused => throw refused)
@@ -269,7 +269,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
 
   /** The driver has chosen our serializer: without a store its batches stay on the heap. */
   private def giveUp(context: PluginContext, conf: WarmsetConf, cause: Throwable): Unit = {
-    StoreHolder.close()
+    letGo()
     if (conf.required) {
       val why = s"Warmset cannot work on this executor, and ${WarmsetConf.Required.name} is true: " +
         cause.getMessage

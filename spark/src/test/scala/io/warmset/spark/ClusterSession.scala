@@ -2,6 +2,7 @@ package io.warmset.spark
 
 import java.io.File
 import java.nio.file.{Files, Path}
+import java.util.concurrent.CompletableFuture
 
 import scala.jdk.CollectionConverters._
 
@@ -94,6 +95,21 @@ abstract class ClusterSession extends AnyFunSuite with Eventually {
     val process = ProcessHandle.of(pid)
     assert(process.isPresent && pid != ProcessHandle.current.pid)
     process.get.destroyForcibly()
+  }
+
+  /** Runs `body`, whose tasks stop at `OnExecutor.stopHere`, and kills the first executor that does. */
+  protected def killingInside(spark: SparkSession)(body: String => Unit): Unit = {
+    val signals = Files.createTempDirectory("warmset-signals")
+    val killed = new CompletableFuture[Long]
+    val killer = new Thread(() => {
+      val here = eventually(Option(signals.toFile.list()).flatMap(_.headOption).get).toLong
+      kill(here)
+      killed.complete(here)
+      Files.createFile(signals.resolve("go"))
+    })
+    killer.start()
+    body(signals.toString)
+    assert(killed.isDone && !pids(spark)(killed.get), "an executor was killed meanwhile")
   }
 
   /** Regions over all executors, as the driver last heard. */

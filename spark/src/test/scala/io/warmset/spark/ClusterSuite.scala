@@ -1,7 +1,5 @@
 package io.warmset.spark
 
-import java.nio.file.{Files, Path}
-import java.util.concurrent.CompletableFuture
 import java.util.concurrent.atomic.AtomicInteger
 
 import scala.jdk.CollectionConverters._
@@ -53,21 +51,12 @@ class ClusterSuite extends ClusterSession {
 
   test("an executor killed in mid-scan: the answer is right") {
     withCluster("spark.task.maxFailures" -> "8") { spark =>
-      val signals = Files.createTempDirectory("warmset-signals")
-      val path = signals.toString
-      spark.udf.register("stop", (id: Long) => id % 10000 != 5000 || OnExecutor.stopHere(path))
       val df = rows(spark).persist(StorageLevel.MEMORY_AND_DISK)
       assert(answer(df) == expected)
-      val killed = new CompletableFuture[Long]
-      val killer = new Thread(() => {
-        val here = eventually(Option(signals.toFile.list()).flatMap(_.headOption).get).toLong
-        kill(here)
-        killed.complete(here)
-        Files.createFile(signals.resolve("go"))
-      })
-      killer.start()
-      assert(answer(df.filter("stop(id)")) == expected)
-      assert(killed.isDone && !pids(spark)(killed.get), "an executor was killed in mid-scan")
+      killingInside(spark) { signals =>
+        spark.udf.register("stop", (id: Long) => id % 10000 != 5000 || OnExecutor.stopHere(signals))
+        assert(answer(df.filter("stop(id)")) == expected)
+      }
       assert(answer(df) == expected)
       df.unpersist(blocking = true)
       eventually(assert(regions(spark) == 0))

@@ -4,6 +4,7 @@ import java.util.concurrent.atomic.{AtomicBoolean, AtomicLong}
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.SparkEnv
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.storage.RDDBlockId
 import org.scalatest.Suite
 import org.scalatest.concurrent.{Signaler, ThreadSignaler, TimeLimits}
@@ -33,6 +34,15 @@ trait EvictionSession extends WarmsetSession with TimeLimits { this: Suite =>
     case RDDBlockId(rdd, partition) => rdd -> partition
   }.groupMap(_._1)(_._2).map { case (rdd, of) => rdd -> of.toSet }
     .withDefaultValue(Set.empty)
+
+  /** Caches it whole, and gives the id of its RDD. */
+  protected def cache(df: DataFrame): Int = {
+    val before = cached.keySet
+    df.cache().count()
+    val fresh = cached.keySet -- before
+    assert(fresh.size == 1)
+    fresh.head
+  }
 
   /** Runs `body`, and looks all the while at the disk space that is taken. */
   protected def watchingFlash[T](body: => T): T = {

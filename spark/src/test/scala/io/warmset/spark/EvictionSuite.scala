@@ -21,15 +21,6 @@ class EvictionSuite extends AnyFunSuite with EvictionSession {
   private def answer(df: DataFrame): Row =
     df.selectExpr("bit_xor(h)", "bit_xor(g)", "sum(id)", "count(1)").head()
 
-  /** Caches it whole, and gives the id of its RDD. */
-  private def cache(df: DataFrame): Int = {
-    val before = cached.keySet
-    df.cache().count()
-    val fresh = cached.keySet -- before
-    assert(fresh.size == 1)
-    fresh.head
-  }
-
   private def inThread[T](body: => T): () => T = {
     val result = new AtomicReference[scala.util.Try[T]]
     val thread = new Thread(() => result.set(scala.util.Try(body)))

@@ -1,8 +1,5 @@
 package io.warmset.spark
 
-import java.nio.file.Files
-import java.util.concurrent.CompletableFuture
-
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.rdd.RDD
@@ -102,21 +99,6 @@ class RddClusterSuite extends ClusterSession {
       kill(pids(spark).head)
       for (_ <- 1 to 2) assert(answer(rdd) == expected)
     }
-  }
-
-  /** Runs `body`, whose tasks stop at `OnExecutor.stopHere`, and kills the first executor that does. */
-  private def killingInside(spark: SparkSession)(body: String => Unit): Unit = {
-    val signals = Files.createTempDirectory("warmset-signals")
-    val killed = new CompletableFuture[Long]
-    val killer = new Thread(() => {
-      val here = eventually(Option(signals.toFile.list()).flatMap(_.headOption).get).toLong
-      kill(here)
-      killed.complete(here)
-      Files.createFile(signals.resolve("go"))
-    })
-    killer.start()
-    body(signals.toString)
-    assert(killed.isDone && !pids(spark)(killed.get), "an executor was killed meanwhile")
   }
 
   for ((name, level) <- Seq("MEMORY_ONLY" -> StorageLevel.MEMORY_ONLY,

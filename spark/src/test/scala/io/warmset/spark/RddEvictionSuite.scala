@@ -5,7 +5,6 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.storage.{RDDBlockId, StorageLevel}
 import org.apache.spark.util.LongAccumulator
 import org.apache.spark.warmset.SparkInternals
@@ -92,10 +91,9 @@ class RddEvictionSuite extends AnyFunSuite with EvictionSession {
     val rows = 24000
     val local = spark.range(0, rows, 1, Partitions)
       .selectExpr("id", "concat(sha2(string(id), 512), sha2(string(-id), 512)) s").localCheckpoint()
-    val derived = local.selectExpr("id + 1 id", "s").persist(StorageLevel.MEMORY_AND_DISK)
-    assert(derived.count() == rows)
-    val rdd = derived.queryExecution.withCachedData.collectFirst { case cached: InMemoryRelation => cached }.get
-      .cacheBuilder.cachedColumnBuffers.id
+    val derived = local.selectExpr("id + 1 id", "s")
+    val rdd = cache(derived)
+    assert(derived.storageLevel.useDisk && derived.count() == rows)
     assert(inRegions(rdd) == Partitions)
     unpersist(checkpoints.toSeq: _*)
     val before = evictions

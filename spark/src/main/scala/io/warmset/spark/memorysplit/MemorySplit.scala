@@ -97,7 +97,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 
   /** The heap grows at collections: the pool yields then, not only at the next look. */
   private def look(): Unit = if (lookQueued.compareAndSet(false, true)) {
-    try timer.execute { () => lookQueued.set(false); if (!stopped.get) guarded(tick(rates = false)) }
+    try timer.execute { () => lookQueued.set(false); guarded(tick(rates = false)) }
     catch {
       case _: RejectedExecutionException =>
       case cause: Throwable => lookQueued.set(false); throw cause
