@@ -2,8 +2,6 @@ package io.warmset.spark
 
 import java.util.concurrent.atomic.AtomicInteger
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.{TaskContext, TaskKilled}
 import org.apache.spark.deploy.warmset.TwoHosts
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd, SparkListenerTaskStart}
