@@ -133,6 +133,12 @@ impl Backing {
         self.quota.give_back(place.allocated_bytes);
     }
 
+    /// Nobody closes it until the result is dropped.
+    #[cfg(test)]
+    pub fn stall(&self) -> impl Sized + '_ {
+        self.place.lock()
+    }
+
     fn open(&self, place: &mut Place) -> Result<Arc<DataFile>, Error> {
         if let Some(file) = &place.file {
             return Ok(Arc::clone(file));

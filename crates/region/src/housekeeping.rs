@@ -1,7 +1,9 @@
-//! The background thread: retires regions, faults frames in ahead of demand, gives surplus memory back.
+//! The background threads: one retires regions, faults frames in ahead of demand, and gives surplus memory back; the
+//! other closes the files of regions that are gone, which takes a disk seconds where it is told of each freed block.
 //!
 //! Invariant: the ledger is never locked during a system call that touches pages; the frame in question is
-//! counted as changing meanwhile. One chunk is done at a time, so that a release never waits long.
+//! counted as changing meanwhile. One chunk is done at a time, so that a release never waits long, and a budget that
+//! falls waits for no file: past a container's limit the kernel kills.
 
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
@@ -19,7 +21,9 @@ use crate::store::{RegionTable, Shared};
 pub(crate) struct Housekeeper {
     tasks: Mutex<Tasks>,
     wake: Condvar,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    files: Mutex<Files>,
+    emptied: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     shared: OnceLock<Weak<Shared>>,
 }
 
@@ -30,6 +34,13 @@ struct Tasks {
     stopping: bool,
     /// Faulting in failed once: demand does it from now on.
     prefault_off: bool,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    /// Regions without segments, whose files are open.
+    emptied: Vec<Arc<RegionTable>>,
+    stopping: bool,
 }
 
 impl Housekeeper {
@@ -48,6 +59,17 @@ impl Housekeeper {
         tasks.stirred = true;
         self.wake.notify_one();
     }
+
+    /// Has a region forgotten; gives it back if there is no thread for it any more.
+    pub fn forget(&self, table: Arc<RegionTable>) -> Option<Arc<RegionTable>> {
+        let mut files = self.files.lock();
+        if files.stopping {
+            return Some(table);
+        }
+        files.emptied.push(table);
+        self.emptied.notify_one();
+        None
+    }
 }
 
 /// What one round did.
@@ -62,11 +84,19 @@ enum Round {
 impl Shared {
     pub fn start_housekeeping(self: &Arc<Self>) -> io::Result<()> {
         drop(self.keeper.shared.set(Arc::downgrade(self)));
-        let shared = Arc::clone(self);
-        let thread =
-            thread::Builder::new().name("warmset-keeper".into()).spawn(move || shared.keep_house())?;
-        *self.keeper.thread.lock() = Some(thread);
+        self.spawn("warmset-keeper", Shared::keep_house)?;
+        if let Err(error) = self.spawn("warmset-files", Shared::close_files) {
+            self.stop_housekeeping();
+            return Err(error);
+        }
         self.keeper.wake();
+        Ok(())
+    }
+
+    fn spawn(self: &Arc<Self>, name: &str, work: fn(&Shared)) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        let thread = thread::Builder::new().name(name.into()).spawn(move || work(&shared))?;
+        self.keeper.threads.lock().push(thread);
         Ok(())
     }
 
@@ -76,9 +106,31 @@ impl Shared {
             tasks.stopping = true;
             self.keeper.wake.notify_one();
         }
-        if let Some(thread) = self.keeper.thread.lock().take() {
-            if thread.thread().id() != thread::current().id() {
-                drop(thread.join());
+        let mut threads = std::mem::take(&mut *self.keeper.threads.lock()).into_iter();
+        // In this order: what the first retires, the second closes.
+        join(threads.next());
+        {
+            let mut files = self.keeper.files.lock();
+            files.stopping = true;
+            self.keeper.emptied.notify_one();
+        }
+        join(threads.next());
+    }
+
+    fn close_files(&self) {
+        loop {
+            let emptied = {
+                let mut files = self.keeper.files.lock();
+                while files.emptied.is_empty() && !files.stopping {
+                    self.keeper.emptied.wait(&mut files);
+                }
+                std::mem::take(&mut files.emptied)
+            };
+            if emptied.is_empty() {
+                return;
+            }
+            for table in &emptied {
+                self.forget(table);
             }
         }
     }
@@ -172,5 +224,12 @@ impl Shared {
         while self.transfers.load(std::sync::atomic::Ordering::Acquire) > 0 {
             thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+fn join(thread: Option<JoinHandle<()>>) {
+    // The last reference may go on one of them.
+    if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
+        drop(thread.join());
     }
 }

@@ -76,25 +76,35 @@ impl Shared {
         self.lock().window.give(slot, frames);
     }
 
-    /// Drops a released region without segments from the table; its file closes with it.
+    /// Drops a released region without segments from the table, in the background: its file closes with it.
     fn forget_if_empty(&self, region: u64) {
         let Ok(table) = self.region(region) else { return };
         let empty = table.core.live.load(Ordering::Acquire) == 0;
-        if empty && table.core.released.load(Ordering::Acquire) {
-            // In this order: see `space_is_coming` and `write_failed`.
-            table.core.backing.close();
-            self.returns.fetch_add(1, Ordering::AcqRel);
-            let over_budget = {
-                let mut ledger = self.lock();
-                ledger.try_writes_again();
-                ledger.frames.used() > ledger.budget_frames
-            };
-            self.regions.pin().remove(&region);
-            if over_budget {
-                self.keeper.wake();
+        if empty
+            && table.core.released.load(Ordering::Acquire)
+            && !table.core.leaving.swap(true, Ordering::AcqRel)
+        {
+            if let Some(table) = self.keeper.forget(table) {
+                self.forget(&table);
             }
-            self.announce_space();
         }
+    }
+
+    /// Closes an empty region's file and drops it from the table.
+    pub fn forget(&self, table: &RegionTable) {
+        // In this order: see `space_is_coming` and `write_failed`.
+        table.core.backing.close();
+        self.returns.fetch_add(1, Ordering::AcqRel);
+        let over_budget = {
+            let mut ledger = self.lock();
+            ledger.try_writes_again();
+            ledger.frames.used() > ledger.budget_frames
+        };
+        self.regions.pin().remove(&table.core.id);
+        if over_budget {
+            self.keeper.wake();
+        }
+        self.announce_space();
     }
 
     /// Whether memory or disk space of a released region will be free without anybody's doing: the housekeeper
@@ -116,4 +126,41 @@ fn is_leaving(table: &RegionTable) -> bool {
     let live = table.core.live.load(Ordering::Acquire);
     let held = table.segments.iter().filter(|(_, segment)| segment.word.look().holds > 0).count() as u64;
     live == 0 || live > held
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::{Config, FRAME_BYTES};
+
+    #[test]
+    fn a_file_that_takes_long_to_close_holds_up_no_budget() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let store = Store::open(Config::new(dir.path(), 64 << 21)).expect("open");
+        let [gone, stays] = [(); 2].map(|()| store.create_region().expect("region"));
+        for region in [&gone, &stays] {
+            for _ in 0..28 {
+                region.write(&[1; FRAME_BYTES]).expect("write");
+            }
+        }
+        let table = store.shared.region(gone.id()).expect("known");
+        let stalled = table.core.backing.stall();
+        drop(gone);
+        let eventually = |what: &str, done: &dyn Fn() -> bool| {
+            let began = Instant::now();
+            while !done() {
+                assert!(began.elapsed() < Duration::from_secs(10), "{what}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        eventually("its frames are free", &|| store.stats().used_bytes == 28 << 21);
+        store.set_budget(16 << 21).expect("smaller");
+        eventually("the pool yields", &|| store.pool_use().pool_bytes <= 16 << 21);
+        assert!(store.shared.region(table.core.id).is_ok(), "the file is open all the same");
+        drop(stalled);
+        eventually("the file goes", &|| store.shared.region(table.core.id).is_err());
+        drop(stays);
+    }
 }

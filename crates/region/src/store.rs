@@ -36,6 +36,8 @@ pub(crate) struct RegionCore {
     /// Segments that are not freed yet.
     pub live: AtomicU64,
     pub released: AtomicBool,
+    /// It is empty, and somebody forgets it.
+    pub leaving: AtomicBool,
 }
 
 /// A region's list of segments. Only grows; lookups take no lock.
@@ -240,7 +242,13 @@ impl Shared {
 
     pub fn add_region(&self, backing: Backing) -> Arc<RegionTable> {
         let id = self.next_region.fetch_add(1, Ordering::Relaxed);
-        let core = RegionCore { id, backing, live: AtomicU64::new(0), released: AtomicBool::new(false) };
+        let core = RegionCore {
+            id,
+            backing,
+            live: AtomicU64::new(0),
+            released: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+        };
         let table = Arc::new(RegionTable { core: Arc::new(core), segments: boxcar::Vec::new() });
         self.regions.pin().insert(id, Arc::clone(&table));
         table

@@ -209,6 +209,10 @@ impl Shared {
         if written.is_ok() {
             self.free_window(slot, frames);
         }
+        if written.is_err() {
+            // It is lost: unsealed for ever, it would keep its buffer, and its region from being evicted.
+            segment.word.release();
+        }
         // A release meanwhile could not free it.
         self.finish_release(segment);
         written

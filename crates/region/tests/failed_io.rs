@@ -213,3 +213,24 @@ fn what_the_pool_cannot_hold_empties_it_for_nobody() {
     assert!(error.to_string().contains("raise `budget_bytes_max`"), "{error}");
     assert_eq!(store.stats().demotions_total, 0);
 }
+
+#[test]
+fn a_segment_that_could_not_be_written_is_no_more() {
+    let dir = dir();
+    let mut config = Config::new(dir.path(), 8 * FRAME);
+    config.budget_bytes_max = Some(16 * FRAME);
+    let device = Device::failing(&mut config, Op::Write, EIO);
+    let store = Store::open(config).expect("open");
+    let region = store.create_region().expect("region");
+    fill(&region, 2, |_| FRAME_BYTES);
+    // More than there are bounce buffers.
+    for _ in 0..40 {
+        let error = region.write(bytes(2, 9 * FRAME_BYTES)).expect_err("the disk takes nothing");
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        assert_eq!(store.coldest_regions(), [region.id()], "it may be evicted");
+    }
+    assert_eq!(store.stats().live_bytes, 2 * FRAME);
+    device.failing.store(false, Ordering::SeqCst);
+    let jumbo = region.write(bytes(2, 9 * FRAME_BYTES)).expect("the error has passed");
+    assert_bytes(&region.pin(jumbo).expect("on disk"), 2, 9 * FRAME_BYTES);
+}
