@@ -70,9 +70,13 @@ final class ForyBlobs {
     /** Asked once for each class; Fory makes the serialiser itself. */
     private Serializer<?> checkKnown(TypeResolver resolver, Class<?> type) {
       String why = Qualification.foreign(type, loader);
-      if (why == null) return null;
-      leftAlone = why;
-      throw new LeftAlone(why);
+      if (why != null) {
+        leftAlone = why;
+        throw new LeftAlone(why);
+      }
+      String unlike = Qualification.unlikeJava(type);
+      if (unlike != null) throw new IllegalStateException(unlike);
+      return null;
     }
 
     private boolean mayBeWritten(TypeResolver resolver, String name) {

@@ -6,6 +6,8 @@ import java.io.ObjectOutputStream;
 import java.io.Serializable;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.Proxy;
+import java.util.Arrays;
+import java.util.Map;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.columnar.CachedBatch;
@@ -51,6 +53,54 @@ final class Qualification {
       // It cannot be read at all.
     }
     return inner.getName() + " is not the class that the task's class loader knows by that name";
+  }
+
+  /**
+   * Why Fory's copy of an object would not be what Java's serialisation gives; null if it would. Fory
+   * copies fields of all superclasses, runs the class's own constructor if it takes nothing, and
+   * knows no serialPersistentFields. Collections have serialisers of their own there.
+   */
+  static String unlikeJava(Class<?> type) {
+    if (type.getClassLoader() == null || type.isArray() || type.isInterface() || type.isEnum()
+        || type.isRecord() || Iterable.class.isAssignableFrom(type)
+        || Map.class.isAssignableFrom(type) || scala.collection.IterableOnce.class.isAssignableFrom(type)) {
+      return null;
+    }
+    boolean transients = false;
+    boolean ownReading = false;
+    Class<?> at = type;
+    for (; at != null && Serializable.class.isAssignableFrom(at); at = at.getSuperclass()) {
+      boolean reads = declares(at, "readObject", ObjectInputStream.class);
+      if (!reads && hasField(at, "serialPersistentFields")) return has(at, "serialPersistentFields");
+      if (declares(at, "readObjectNoData")) return has(at, "readObjectNoData");
+      ownReading |= reads;
+      transients |= hasTransients(at);
+    }
+    for (; at != null && at.getClassLoader() != null; at = at.getSuperclass()) {
+      if (hasState(at)) return type.getName() + " extends " + at.getName() + ", whose state Java makes anew";
+    }
+    if (transients && !ownReading && hasPlainConstructor(type)) {
+      return type.getName() + " has a constructor that would set its transient fields";
+    }
+    return null;
+  }
+
+  private static boolean hasTransients(Class<?> type) {
+    return Arrays.stream(type.getDeclaredFields()).anyMatch(field ->
+        !Modifier.isStatic(field.getModifiers()) && Modifier.isTransient(field.getModifiers()));
+  }
+
+  private static boolean hasState(Class<?> type) {
+    return Arrays.stream(type.getDeclaredFields())
+        .anyMatch(field -> !Modifier.isStatic(field.getModifiers()));
+  }
+
+  private static boolean hasPlainConstructor(Class<?> type) {
+    return Arrays.stream(type.getDeclaredConstructors()).anyMatch(each -> each.getParameterCount() == 0);
+  }
+
+  private static boolean hasField(Class<?> type, String name) {
+    return Arrays.stream(type.getDeclaredFields()).anyMatch(field -> field.getName().equals(name));
   }
 
   /** Why a class that is no array cannot be copied field by field; null if it can. */
@@ -99,12 +149,7 @@ final class Qualification {
     for (String method : new String[] {"readObjectNoData", "writeReplace", "readResolve"}) {
       if (declares(type, method)) return has(type, method);
     }
-    try {
-      type.getDeclaredField("serialPersistentFields");
-      return has(type, "serialPersistentFields");
-    } catch (NoSuchFieldException e) {
-      return null;
-    }
+    return hasField(type, "serialPersistentFields") ? has(type, "serialPersistentFields") : null;
   }
 
   private static String has(Class<?> type, String what) {

@@ -25,7 +25,8 @@ object ConfReference {
     "",
     "`spark.plugins=io.warmset.spark.WarmsetPlugin` turns Warmset on; every key below has a default.",
     "All are read once, when the application starts. A value that is not allowed stops the",
-    "application with a message that names the key.",
+    "application with a message that names the key; so does, in local mode, a size beyond the",
+    "machine's, where an executor warns and works without Warmset.",
     "",
     "| key | default | meaning |",
     "|---|---|---|")

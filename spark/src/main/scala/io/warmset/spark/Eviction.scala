@@ -6,7 +6,7 @@ import scala.annotation.tailrec
 
 import io.warmset.region.{NoSpaceException, Store}
 import org.apache.spark.internal.Logging
-import org.apache.spark.storage.RDDBlockId
+import org.apache.spark.storage.{BlockId, RDDBlockId}
 import org.apache.spark.warmset.SparkInternals
 
 /**
@@ -39,6 +39,13 @@ private[spark] object Eviction extends Logging {
         turn.lockInterruptibly()
         try retry(store, writing, () => write) finally turn.unlock()
     }
+
+  /** Whether nothing is known to make the block's data again. It asks the driver. */
+  private[spark] def isLastOfItsData(block: BlockId): Boolean = block match {
+    case RDDBlockId(rdd, _) if SparkInternals.needsLineage(block) =>
+      !lineage.exists(_.recomputable(Set(rdd)).contains(rdd))
+    case _ => false
+  }
 
   @tailrec
   private def retry[T](store: Store, writing: Set[Int], write: () => T): T =

@@ -52,18 +52,20 @@ private[spark] trait RegionHandle extends AutoCloseable {
 private[spark] object RegionHandle {
   /**
    * Takes the block of a handle that cannot be read away from Spark, which then reads a replica or
-   * computes it anew. In the background: the block goes when its readers have ended.
+   * computes it anew. In the background: the block goes when its readers have ended. One that could
+   * not be computed again stays, since the next read may succeed.
    */
   def lost(handle: RegionHandle, cause: Throwable): IOException = {
     val block = handle.committedTo
     block.foreach { id =>
-      val remover = new Thread(() => SparkInternals.removeBlock(id), s"warmset-remove-$id")
+      val remover = new Thread(() => if (!Eviction.isLastOfItsData(id)) SparkInternals.removeBlock(id),
+        s"warmset-remove-$id")
       remover.setDaemon(true)
       remover.start()
     }
     val (what, next) = block match {
       case Some(id) =>
-        (s"block $id", "the block is dropped, and the next task that needs it computes it again")
+        (s"block $id", "the next task that needs it computes it again, or reads it again if it is of a local checkpoint")
       case None => ("a block on disk", "unpersist the data and cache it again")
     }
     new IOException(s"cached data of $what cannot be read: ${cause.getMessage}; $next", cause)

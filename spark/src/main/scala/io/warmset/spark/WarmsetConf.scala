@@ -71,9 +71,9 @@ object WarmsetConf {
 
   val Required: ConfKey[Boolean] = boolean("required", default = false,
     "What happens where Warmset cannot work (no native library for the platform, unwritable " +
-      "directory, I/O encryption, unknown Spark version): when true the application stops at " +
-      "start with the reason; when false it logs one warning and Spark caches as it does without " +
-      "Warmset.")
+      "directory, a size beyond the machine's, I/O encryption, Kryo that demands registration, unknown " +
+      "Spark version): when true the application stops at start with the reason; when false it " +
+      "logs one warning and Spark caches as it does without Warmset.")
 
   val Memory: ConfKey[Option[Long]] = optionalBytes("memory", "by rule", MemoryBytesMin,
     "DRAM for cached data, per executor, outside the Java heap; with `spark.warmset.totalMemory` " +

@@ -160,7 +160,8 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
           None
         } catch {
           case cause: IOException => Some((cause.getMessage, cause))
-          case cause: LinkageError => Some((s"the native library does not fit: $cause", cause))
+          case cause: LinkageError => Some((s"the native library does not fit: $cause; remove an older " +
+            "libwarmset_jni.so from java.library.path, or build the jar anew (make jar)", cause))
         }
       } else {
         None

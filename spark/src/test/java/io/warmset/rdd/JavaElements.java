@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.Serializable;
+import java.util.ArrayList;
 
 /** Elements as Java has them. */
 public final class JavaElements {
@@ -104,10 +105,37 @@ public final class JavaElements {
   /** Java runs the constructor of what it extends. */
   public static class Base {
     protected int counted = 41;
+    public transient ArrayList<Integer> seen = new ArrayList<>();
   }
 
+  /** Java makes its Base anew. */
   public static final class Derived extends Base implements Serializable {
     public int own = 1;
+
+    public Derived(int counted) {
+      this.counted = counted;
+      seen.add(counted);
+    }
+  }
+
+  /** Its constructor must not run when it is read. */
+  public static final class Bean implements Serializable {
+    public final ArrayList<Object> list = new ArrayList<>();
+    public transient String said = "by the constructor";
+  }
+
+  /** Java writes fewer fields of it than there are. */
+  public static final class Picky implements Serializable {
+    private static final java.io.ObjectStreamField[] serialPersistentFields = {
+      new java.io.ObjectStreamField("kept", int.class)
+    };
+    public int kept;
+    public int left;
+
+    public Picky(int value) {
+      kept = value;
+      left = value;
+    }
   }
 
   /** Serialises itself. */

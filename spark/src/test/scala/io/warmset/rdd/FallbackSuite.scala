@@ -16,9 +16,18 @@ class FallbackSuite extends AnyFunSuite {
   }
 
   test("classes that serialise themselves") {
-    check(Seq(new JavaElements.Custom(8), Holder(new JavaElements.Custom(4)), new JavaElements.Derived), byCodec = false)
-    assert(by(new JavaElements.Derived) <= ElementCoder.ID_SPARK)
+    check(Seq(new JavaElements.Custom(8), Holder(new JavaElements.Custom(4)), new JavaElements.Derived(5)), byCodec = false)
     assert(by(new JavaElements.Custom(8)) == ElementCoder.ID_FORY)
+  }
+
+  test("classes of which Fory would make something else than Java") {
+    val bean = new JavaElements.Bean
+    bean.list.add("x")
+    bean.said = "by the program"
+    for (element <- Seq[AnyRef](new JavaElements.Derived(5), bean, new JavaElements.Picky(3))) {
+      check(Seq(element, Holder(element), (element, element)), byCodec = false)
+      assert(by(element) == ElementCoder.ID_SPARK, element)
+    }
   }
 
   test("collections") {

@@ -89,7 +89,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     heap.onCollection(() => look())
     if (plan.heap.maxBytes > plan.totalBytes) {
       logWarning(s"The Java heap may grow to ${plan.heap.maxBytes} bytes (-Xmx), past " +
-        s"${WarmsetConf.TotalMemory.name}, if that much lives on it")
+        s"${WarmsetConf.TotalMemory.name}, if that much lives on it; a smaller spark.executor.memory (in local " +
+        "mode spark.driver.memory) rules that out")
     }
     logInfo(s"Warmset divides ${plan.totalBytes} bytes between the Java heap and the pool, which " +
       s"starts with ${plan.poolStartBytes}")
@@ -145,7 +146,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       saidStiff = true
       logWarning(s"${WarmsetConf.TotalMemory.name}: the Java heap gave nothing back when it was asked " +
         s"(${heap.collectorNames}), so the split stays as it is" +
-        MemorySplitHeap.advice.map(what => s"; $what").getOrElse(""))
+        "; " + MemorySplitHeap.advice.getOrElse(s"to divide it yourself, set ${WarmsetConf.Memory.name}"))
     }
     seen = Seen(total, out(PoolBudget), out(HeapAllowed), outside, out(Moves), seen.collections)
     if (out(Shed) > 0) shed(out(Shed))

@@ -45,11 +45,10 @@ private[spark] final class MemorySplitHeap {
   /** Bytes in use after the last collection of any kind: no fewer than live. */
   def liveBytes: Long = {
     val last = collectors.collect { case c: HotSpotCollector => c.getLastGcInfo }.filter(_ != null)
-    if (last.isEmpty) usedBytes
-    else {
-      val after = last.maxBy(_.getEndTime).getMemoryUsageAfterGc.asScala
-      after.collect { case (pool, usage) if heapPools(pool) => usage.getUsed }.sum
-    }
+    MemorySplitRule.usedAfterLast(last.map { info =>
+      val heap = info.getMemoryUsageAfterGc.asScala.collect { case (pool, usage) if heapPools(pool) => usage }
+      (info.getEndTime, heap.toSeq)
+    }).getOrElse(usedBytes)
   }
 
   /** Time that collections have taken from all threads since the JVM started. */

@@ -1,5 +1,7 @@
 package io.warmset.spark.memorysplit
 
+import java.lang.management.MemoryUsage
+
 import io.warmset.spark.{MemoryRule, StoreRoom, WarmsetConf}
 
 /**
@@ -76,11 +78,18 @@ private[spark] object MemorySplitRule {
         Some("-Xms is equal to -Xmx, so the Java heap never gives memory back; leave -Xms out")
       } else if (conf.hugePages == "hugetlb") {
         Some(s"with ${WarmsetConf.HugePages.name}=hugetlb the pool's pages are reserved, and the " +
-          "Java heap cannot have them")
+          s"Java heap cannot have them; set ${WarmsetConf.Memory.name} and leave the total out, or hugetlb")
       } else {
         None
       }
     }
+
+  /**
+   * Bytes in use after the last of some collections, each with its end and the heap's pools; `None` if
+   * none says it. Shenandoah's and ZGC's pauses are told as collections, with pools that have nothing.
+   */
+  def usedAfterLast(collections: Seq[(Long, Seq[MemoryUsage])]): Option[Long] =
+    collections.filter(_._2.exists(_.getCommitted > 0)).maxByOption(_._1).map(_._2.map(_.getUsed).sum)
 
   /**
    * What heap and pool may have now, where other memory under the same limit has outgrown the reserve.

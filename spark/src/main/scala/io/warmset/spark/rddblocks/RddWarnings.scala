@@ -13,7 +13,8 @@ private[spark] object RddWarnings extends Logging {
     val name = element.getClass.getName
     if (said.size < ClassesMax && said.add(name)) {
       logWarning(s"Elements of class $name cannot be kept in regions and stay on the Java heap, " +
-        s"under Spark's own rules: $why")
+        s"under Spark's own rules: $why. A class goes there that is java.io.Serializable, with all that " +
+        "its objects refer to")
     }
   }
 }

@@ -1,6 +1,6 @@
 package io.warmset.spark.memorysplit
 
-import java.lang.management.ManagementFactory
+import java.lang.management.{ManagementFactory, MemoryUsage}
 import java.nio.ByteBuffer
 import java.nio.file.Files
 
@@ -162,6 +162,16 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
       thread.join()
       control.restore()
     }
+  }
+
+  test("what is in use is what the last collection left that says so") {
+    def pool(used: Long, committed: Long) = new MemoryUsage(0, used, committed, -1)
+    val old = (1000L, Seq(pool(7, 10), pool(0, 0)))
+    assert(MemorySplitRule.usedAfterLast(Nil).isEmpty)
+    assert(MemorySplitRule.usedAfterLast(Seq(old, (2000L, Seq(pool(3, 10), pool(2, 4))))).contains(5))
+    // As ZGC and Shenandoah tell of their pauses.
+    assert(MemorySplitRule.usedAfterLast(Seq(old, (3000L, Seq(pool(0, 0), pool(0, 0))))).contains(7))
+    assert(MemorySplitRule.usedAfterLast(Seq((3000L, Seq(pool(0, 0))))).isEmpty)
   }
 
   test("what comes outside counts at once, what goes counts little by little") {

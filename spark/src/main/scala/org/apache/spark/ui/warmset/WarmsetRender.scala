@@ -71,7 +71,8 @@ private[warmset] object WarmsetRender {
     }
     val empty = if (view.caches.nonEmpty) Nil else {
       alert("info", "Nothing is cached in regions yet.", Seq("DataFrame.cache(), persist() and CACHE " +
-        "TABLE fill them with the first action that reads the data. Small partitions stay on the " +
+        "TABLE fill them with the first action that reads the data, and so do RDDs with " +
+        "spark.warmset.rdd.enabled or persistWarm(). Small partitions stay on the " +
         "Java heap (spark.warmset.smallPartition), and so do RDDs for which Spark's memory has " +
         "room (spark.warmset.rdd.heapFirst)."))
     }

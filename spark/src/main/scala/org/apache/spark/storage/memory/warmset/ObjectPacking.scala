@@ -36,6 +36,9 @@ private[warmset] final class ObjectPacking(
   val blocks = new ObjectBlocks
 
   @volatile private var fullNs: Option[Long] = None
+  /** The master takes a block on disk then for one that the shuffle service has, for ever. */
+  private val diskIsServed = Seq("spark.shuffle.service.enabled", "spark.shuffle.service.fetch.rdd.enabled")
+    .forall(manager.conf.getBoolean(_, defaultValue = false))
 
   /**
    * Packs idle blocks, those first that were used longest ago, until so many bytes of Spark's memory
@@ -156,8 +159,11 @@ private[warmset] final class ObjectPacking(
     def level(inMemory: Boolean, onDisk: Boolean) = StorageLevel(useDisk = onDisk, useMemory = inMemory,
       useOffHeap = false, deserialized = info.level.deserialized, replication = info.level.replication)
     // The size of what comes would be added to what is known of the block already. With a level that
-    // is no level the master would forget where the block is, for a moment.
-    reporting.tell(manager, block, BlockStatus(level(inMemory = false, onDisk = true), 0L, 0L), before)
+    // is no level the master would forget where the block is, for a moment. Without this only the UI's
+    // sums are wrong.
+    if (!diskIsServed) {
+      reporting.tell(manager, block, BlockStatus(level(inMemory = false, onDisk = true), 0L, 0L), before)
+    }
     reporting.tell(manager, block, BlockStatus(level(inMemory = true, onDisk > 0), now, onDisk), 0L)
   }
 }
