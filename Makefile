@@ -135,8 +135,10 @@ format: .venv/.stamp $(STAMPS)/check ## Format all sources
 	$(PY) -m ruff format bench tests scripts
 
 .PHONY: reference
-reference: $(STAMPS)/base ## Write docs/reference again from the sources
+reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 	UPDATE_REFERENCE=1 cargo test -q -p warmset-cli --test reference
+	jars=$$($(PY) -c 'import pyspark; print(pyspark.__path__[0])')/jars; \
+	java -cp "$(JAR):$$jars/*" io.warmset.spark.ConfReference docs/reference/spark-keys.md
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
