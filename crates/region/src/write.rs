@@ -208,8 +208,7 @@ impl Shared {
         }
         if written.is_ok() {
             self.free_window(slot, frames);
-        }
-        if written.is_err() {
+        } else {
             // It is lost: unsealed for ever, it would keep its buffer, and its region from being evicted.
             segment.word.release();
         }

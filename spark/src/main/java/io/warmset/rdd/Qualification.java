@@ -4,10 +4,12 @@ import java.io.Externalizable;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.Serializable;
+import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.lang.reflect.Proxy;
 import java.util.Arrays;
 import java.util.Map;
+import java.util.stream.Stream;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.columnar.CachedBatch;
@@ -74,10 +76,10 @@ final class Qualification {
       if (!reads && hasField(at, "serialPersistentFields")) return has(at, "serialPersistentFields");
       if (declares(at, "readObjectNoData")) return has(at, "readObjectNoData");
       ownReading |= reads;
-      transients |= hasTransients(at);
+      transients |= state(at).anyMatch(field -> Modifier.isTransient(field.getModifiers()));
     }
     for (; at != null && at.getClassLoader() != null; at = at.getSuperclass()) {
-      if (hasState(at)) return type.getName() + " extends " + at.getName() + ", whose state Java makes anew";
+      if (state(at).findAny().isPresent()) return type.getName() + " extends " + at.getName() + ", whose state Java makes anew";
     }
     if (transients && !ownReading && hasPlainConstructor(type)) {
       return type.getName() + " has a constructor that would set its transient fields";
@@ -85,14 +87,10 @@ final class Qualification {
     return null;
   }
 
-  private static boolean hasTransients(Class<?> type) {
-    return Arrays.stream(type.getDeclaredFields()).anyMatch(field ->
-        !Modifier.isStatic(field.getModifiers()) && Modifier.isTransient(field.getModifiers()));
-  }
-
-  private static boolean hasState(Class<?> type) {
+  /** The fields that each object has of the class itself. */
+  private static Stream<Field> state(Class<?> type) {
     return Arrays.stream(type.getDeclaredFields())
-        .anyMatch(field -> !Modifier.isStatic(field.getModifiers()));
+        .filter(field -> !Modifier.isStatic(field.getModifiers()));
   }
 
   private static boolean hasPlainConstructor(Class<?> type) {
