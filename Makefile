@@ -72,7 +72,7 @@ test-rust: $(STAMPS)/base
 
 .PHONY: test-loom
 test-loom: $(STAMPS)/base
-	RUSTFLAGS="--cfg loom" cargo test --locked --release -p warmset-region --test loom --target-dir target/loom
+	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg loom" cargo test --locked --release -p warmset-region --test loom --target-dir target/loom
 
 .PHONY: test-spark
 test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp

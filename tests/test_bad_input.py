@@ -27,10 +27,14 @@ MALFORMED = {
     "spark.warmset.required": ["perhaps"],
     "spark.warmset.enabled": ["si"],
     "spark.warmset.dir": ["", "relative/path"],
-    "spark.warmset.totalMemory": ["-1", "some", "900000g"],
+    "spark.warmset.totalMemory": ["-1", "some", "12m", "900000g"],
     "spark.warmset.rdd.enabled": ["always"],
     "spark.warmset.rdd.heapFirst": ["2"],
     "spark.warmset.smallPartition": ["-1"],
+}
+MALFORMED_WHY = {
+    ("spark.warmset.totalMemory", "12m"): "must be a size",
+    ("spark.warmset.totalMemory", "900000g"): "are kept for what the JVM needs",
 }
 PROBLEMS = {
     "missing directory": ("spark.warmset.dir", {"spark.warmset.dir": "/nonexistent/warmset"}),
@@ -81,7 +85,7 @@ def test_malformed_setting_stops_the_start_and_is_named(
 ) -> None:
     seen = outcomes[f"{key}={value}"]
     assert "refused" in seen, f"Spark started with {key}={value!r}: {seen}"
-    assert key in seen["refused"]
+    assert key in seen["refused"] and MALFORMED_WHY.get((key, value), "") in seen["refused"]
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -233,25 +237,16 @@ def test_io_uring_that_is_demanded_and_refused(launch: Launch) -> None:
     assert "spark.warmset.io: cannot start: " in warnings[0]
 
 
-@pytest.mark.parametrize("huge_pages", ["auto", "off"])
-def test_without_huge_pages(launch: Launch, huge_pages: str) -> None:
-    conf = {"spark.warmset.hugePages": huge_pages, "spark.warmset.memory": "16m"}
-    refused = huge_pages == "auto"
-    with launch(VERSION, conf, prefix=sandbox.without_huge_pages()) if refused else launch.warm(VERSION, conf) as child:
+@pytest.mark.parametrize("refused", ["huge pages", "io_uring"])
+def test_without_huge_pages_and_io_uring(launch: Launch, refused: str) -> None:
+    """One because the kernel refuses it, the other because a setting turns it off."""
+    pages, io = ("auto", "threads") if refused == "huge pages" else ("off", "auto")
+    prefix = sandbox.without_huge_pages() if refused == "huge pages" else sandbox.without_io_uring()
+    conf = {"spark.warmset.memory": "16m", "spark.warmset.hugePages": pages, "spark.warmset.io": io}
+    with launch(VERSION, conf, prefix=prefix) as child:
         seen = child.call("storage.larger_than_memory", rows=1_500_000)
     assert all(seen["right"])
     assert seen["stats"]["huge_bytes"] == 0
-    assert seen["left"] == 0
-
-
-@pytest.mark.parametrize("way", ["setting", "kernel"])
-def test_without_io_uring(launch: Launch, way: str) -> None:
-    refused = way == "kernel"
-    io = "threads" if way == "setting" else "auto"
-    conf = {"spark.warmset.memory": "16m", "spark.warmset.io": io}
-    with launch(VERSION, conf, prefix=sandbox.without_io_uring()) if refused else launch.warm(VERSION, conf) as child:
-        seen = child.call("storage.larger_than_memory", rows=1_500_000)
-    assert all(seen["right"])
     assert seen["stats"]["io_backend"] == "threads"
     assert seen["stats"]["read_bytes_total"] > 0
     assert seen["left"] == 0

@@ -51,6 +51,20 @@ def test_mllib_has_no_other_users_of_the_blocks_whose_arrays_are_used_again(vers
 
 
 @pytest.mark.parametrize("version", ABSENT)
+def test_the_calls_by_which_a_tree_aggregation_is_known_are_there(version: str) -> None:
+    """See `Consumer`: where one is called otherwise, arrays are no longer used again, and nothing fails."""
+    if not paths.interpreter(version).exists():
+        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
+    named = {f"org/apache/spark/{name}.class" for name in ("rdd/RDD", "util/CompletionIterator")}
+    found = {}
+    for jar in (paths.spark_home(version) / "jars").glob("spark-*.jar"):
+        with zipfile.ZipFile(jar) as classes:
+            found |= {name: linkage.parse(classes.read(name)) for name in named.intersection(classes.namelist())}
+    assert set(found) == named
+    assert any("$treeAggregate$" in method for method, _ in found["org/apache/spark/rdd/RDD.class"].members)
+
+
+@pytest.mark.parametrize("version", ABSENT)
 def test_nothing_is_missing(version: str) -> None:
     if not paths.interpreter(version).exists():
         pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")

@@ -55,9 +55,11 @@ def cached(spark: SparkSession, mebibytes: int) -> DataFrame:
     return frame
 
 
-def scans(spark: SparkSession, mebibytes: int, seconds: float) -> dict[str, Any]:
-    """Scans a cached frame again and again."""
+def scans(spark: SparkSession, mebibytes: int, seconds: float, heap_mebibytes: int = 0) -> dict[str, Any]:
+    """Scans a cached frame again and again, after a heap that has grown to hold so much and dropped it."""
     passes = 0
+    held = [spark._jvm.java.nio.ByteBuffer.allocate(8 << 20) for _ in range(heap_mebibytes // 8)]
+    del held
     with Sampler(spark) as samples:
         frame = cached(spark, mebibytes)
         end = time.monotonic() + seconds

@@ -53,13 +53,14 @@ TEXT = {"binary": "hex({0})", "variant": "to_json({0})", "void": "string({0} is 
 NO_NULLS = ("void",)
 
 
-def _text(name: str) -> str:
-    return TEXT.get(name, "cast({0} as string)").format(f"`{name}`")
+def _text(name: str, column: str = "") -> str:
+    return TEXT.get(name, "cast({0} as string)").format(f"`{column or name}`")
 
 
-def _texts(frame: DataFrame, name: str) -> list[Any]:
-    rows = frame.selectExpr("id", f"{_text(name)} as text").orderBy("id").collect()
-    return [row["text"] for row in rows]
+def _texts(frame: DataFrame, name: str) -> tuple[list[Any], list[Any]]:
+    rows = frame.selectExpr("id", f"{_text(name)} as text", f"{_text(name, 'other')} as other_text")
+    rows = rows.orderBy("id").collect()
+    return [row["text"] for row in rows], [row["other_text"] for row in rows]
 
 
 def one(spark: SparkSession, name: str, rows: int = 300, shuffled: bool = False) -> dict[str, Any]:
@@ -71,15 +72,14 @@ def one(spark: SparkSession, name: str, rows: int = 300, shuffled: bool = False)
     frame = spark.range(0, rows, 1, 2).selectExpr("id", f"{COLUMNS[name]} as `{name}`", f"{value} as `{name}_null`")
     frame = frame.selectExpr("id", f"`{name}`", f"`{name}_null` as other")
     frame = frame.repartition(3) if shuffled else frame
-    expected = _texts(frame, name), _texts(frame.selectExpr("id", f"other as `{name}`"), name)
+    expected = _texts(frame, name)
     frame.cache()
     frame.count()
     held = regions.count(spark)
     equal = []
     for codegen in ("true", "false"):
         spark.conf.set("spark.sql.codegen.wholeStage", codegen)
-        got = _texts(frame, name), _texts(frame.selectExpr("id", f"other as `{name}`"), name)
-        equal.append(got == expected)
+        equal.append(_texts(frame, name) == expected)
     spark.conf.set("spark.sql.codegen.wholeStage", "true")
     frame.unpersist(blocking=True)
     return {"equal": equal, "held": held, "distinct": len(set(expected[0]))}

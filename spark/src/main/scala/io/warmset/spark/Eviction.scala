@@ -40,11 +40,16 @@ private[spark] object Eviction extends Logging {
         try retry(store, writing, () => write) finally turn.unlock()
     }
 
-  /** Whether nothing is known to make the block's data again. It asks the driver. */
-  private[spark] def isLastOfItsData(block: BlockId): Boolean = block match {
-    case RDDBlockId(rdd, _) if SparkInternals.needsLineage(block) =>
-      !lineage.exists(_.recomputable(Set(rdd)).contains(rdd))
-    case _ => false
+  /**
+   * Takes a block that cannot be read away from Spark, once its readers have ended. One that may be the last of
+   * its data goes only from memory, and only if Spark has it on its own disk, too. It asks the driver.
+   */
+  private[spark] def removeUnreadable(block: BlockId): Unit = {
+    val last = block match {
+      case RDDBlockId(rdd, _) if SparkInternals.needsLineage(block) => lineage.forall(_.mayBeLast(rdd))
+      case _ => false
+    }
+    if (last) SparkInternals.leaveToDisk(block) else SparkInternals.removeBlock(block)
   }
 
   @tailrec

@@ -7,13 +7,17 @@ import org.apache.spark.internal.Logging
 /** Asks the driver which of these RDDs Spark can compute again; the answer is an Array[Int]. */
 final case class RecomputableAmong(rdds: Seq[Int]) extends Serializable
 
+/** Asks the driver whether the RDD is of a local checkpoint, or computed from one; the answer is a Boolean. */
+final case class OfLocalCheckpoint(rdd: Int) extends Serializable
+
 /**
  * Which RDDs Spark can compute again: only the driver can tell them from local checkpoints.
  *
  * Invariant: what the driver has not said just now to be so, is not. A yes is not kept, since an
  * RDD may be marked for a local checkpoint later (Spark computes what is missing of it then); a no,
- * and that the driver did not answer, hold for a minute, so that a full store asks seldom. To be
- * called by one thread at a time, which holds no lock of Spark's but that of the block it writes.
+ * and that the driver did not answer, hold for a minute, so that a full store asks seldom.
+ * `recomputable` is to be called by one thread at a time, which holds no lock of Spark's but that of
+ * the block it writes.
  *
  * @param ask sends a message to the driver and waits for its answer
  */
@@ -41,6 +45,17 @@ private[spark] final class Lineage(
       found.getOrElse(Set.empty)
     }
   }
+
+  /** Whether a block of the RDD may be the last of its data: it is, if the driver does not say otherwise. */
+  def mayBeLast(rdd: Int): Boolean =
+    try driver.answer(OfLocalCheckpoint(rdd)) match {
+      case of: java.lang.Boolean => of
+      case _ => true
+    } catch {
+      case DriverQuestions.Silence(cause) =>
+        logWarning(s"The driver does not say whether RDD $rdd can be computed again: its blocks stay", cause)
+        true
+    }
 
   private def answer(rdds: Set[Int]): Option[Set[Int]] =
     try driver.answer(RecomputableAmong(rdds.toSeq)) match {

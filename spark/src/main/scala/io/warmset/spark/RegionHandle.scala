@@ -1,10 +1,10 @@
 package io.warmset.spark
 
 import java.io.IOException
+import java.util.concurrent.ConcurrentHashMap
 
 import io.warmset.region.Region
 import org.apache.spark.storage.BlockId
-import org.apache.spark.warmset.SparkInternals
 
 /**
  * A value of Spark's memory store whose bytes lie in a region.
@@ -50,6 +50,9 @@ private[spark] trait RegionHandle extends AutoCloseable {
 }
 
 private[spark] object RegionHandle {
+  /** Blocks that a thread is taking away now. */
+  private val leaving = ConcurrentHashMap.newKeySet[BlockId]()
+
   /**
    * Takes the block of a handle that cannot be read away from Spark, which then reads a replica or
    * computes it anew. In the background: the block goes when its readers have ended. One that could
@@ -57,9 +60,9 @@ private[spark] object RegionHandle {
    */
   def lost(handle: RegionHandle, cause: Throwable): IOException = {
     val block = handle.committedTo
-    block.foreach { id =>
-      val remover = new Thread(() => if (!Eviction.isLastOfItsData(id)) SparkInternals.removeBlock(id),
-        s"warmset-remove-$id")
+    block.filter(leaving.add).foreach { id =>
+      val remover = new Thread(
+        () => try Eviction.removeUnreadable(id) finally leaving.remove(id), s"warmset-remove-$id")
       remover.setDaemon(true)
       remover.start()
     }

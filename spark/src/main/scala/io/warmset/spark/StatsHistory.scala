@@ -23,17 +23,20 @@ final case class StatsReport(
  * The executors' statistics as the driver knows them: the last report of each and a bounded series.
  *
  * Invariant: at most `PointsMax` reports per executor and `ExecutorsMax` executors are kept, the
- * oldest going first; reports of one executor are in the order of their times, and only the last
- * has its regions. Safe for use from several threads. It does not parse the JSON.
+ * oldest going first, and executors that have gone before those that are alive (one that has
+ * nothing new to say does not report); reports of one executor are in the order of their times, and
+ * only the last has its regions. Safe for use from several threads. It does not parse the JSON.
+ *
+ * @param alive the executors that Spark has now
  */
-final class StatsHistory {
+final class StatsHistory(alive: () => Set[String] = () => Set.empty) {
   import StatsHistory._
 
   private val series = new mutable.LinkedHashMap[String, mutable.ArrayDeque[StatsReport]]
 
   def add(report: StatsReport): Unit = synchronized {
     val points = series.getOrElseUpdate(report.executorId, {
-      if (series.size == ExecutorsMax) series.remove(series.minBy(_._2.last.timeMs)._1)
+      if (series.size == ExecutorsMax) forgetOne()
       new mutable.ArrayDeque[StatsReport]
     })
     val at = points.lastIndexWhere(_.timeMs <= report.timeMs) + 1
@@ -41,6 +44,11 @@ final class StatsHistory {
     points.insert(at, if (newest) report else report.copy(regionsJson = ""))
     if (newest && at > 0) points(at - 1) = points(at - 1).copy(regionsJson = "")
     if (points.length > PointsMax) points.removeHead()
+  }
+
+  private def forgetOne(): Unit = {
+    val here = alive()
+    series.remove(series.minBy { case (id, points) => (here(id), points.last.timeMs) }._1)
   }
 
   def executors: Seq[String] = synchronized(series.keys.toSeq.sorted)

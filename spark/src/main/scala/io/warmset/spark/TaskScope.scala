@@ -21,9 +21,16 @@ private[spark] final class TaskScope private () {
 
   def add(handle: RegionHandle): Unit = synchronized { handles += handle }
 
-  /** Has `resource` closed at the end of the task, before what was added earlier. */
+  /**
+   * Has `resource` closed at the end of the task, before what was added earlier. Where that is over, it is closed at
+   * once, and the caller stopped.
+   */
   def own(resource: AutoCloseable): Unit = synchronized {
-    if (ended && users == 0) resource.close() else resources += resource
+    if (ended && users == 0) {
+      resource.close()
+      throw TaskScope.ended()
+    }
+    resources += resource
   }
 
   /**

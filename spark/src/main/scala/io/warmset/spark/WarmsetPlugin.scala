@@ -132,7 +132,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
 
   /** Shows what the executors report: the tab, the event log, and their sums as metrics. */
   private def observe(sc: SparkContext, context: PluginContext, kept: Option[String]): Unit = {
-    history = new StatsHistory
+    history = new StatsHistory(() => TotalsGauges.aliveIds(sc))
     recorder = HistoryRecorder.of(sc)
     StatsHistory.attach(sc, history)
     kept match {
@@ -189,6 +189,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
   private def turnOff(spark: SparkConf): JMap[String, String] = {
     if (spark.get(CacheSerializerKey, "") == classOf[WarmsetSerializer].getName) {
       spark.remove(CacheSerializerKey)
+      spark.remove(ColumnarUdfInputKey)
     }
     val others = listed(spark, ExtensionsKey).filterNot(_ == ExtensionsClass)
     if (others.isEmpty) spark.remove(ExtensionsKey) else spark.set(ExtensionsKey, others.mkString(","))
@@ -206,6 +207,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
 
   override def receive(message: AnyRef): AnyRef = message match {
     case RecomputableAmong(rdds) => SparkInternals.recomputable(application, rdds).toArray
+    case OfLocalCheckpoint(rdd) => Boolean.box(SparkInternals.ofLocalCheckpoint(application, rdd))
     case SpreadOf(rdd) => SparkInternals.spread(application, rdd)
     case report: StatsReport if history != null =>
       history.add(report)

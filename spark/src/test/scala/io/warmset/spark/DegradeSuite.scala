@@ -219,6 +219,7 @@ class DegradeSuite extends AnyFunSuite {
         assert(StoreHolder.current.isEmpty)
         val conf = spark.sparkContext.getConf
         assert(!conf.contains("spark.sql.cache.serializer"))
+        assert(!conf.contains("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"))
         assert(conf.get("spark.sql.extensions") == classOf[NoExtensions].getName)
         checkCache(spark)
       }

@@ -153,7 +153,7 @@ class FilterSuite extends AnyFunSuite with WarmsetSession with Passing {
       val df = rows().persist(StorageLevel.MEMORY_AND_DISK)
       df.count()
       assert(regions.length == 2)
-      predicates.foreach { p =>
+      inPairs(predicates) { p =>
         val got = answer(df.filter(p))
         assert(got == expected(p), s"$p: ${got.length} rows, expected ${expected(p).length}")
       }

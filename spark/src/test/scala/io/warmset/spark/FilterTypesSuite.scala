@@ -37,7 +37,7 @@ class FilterTypesSuite extends AnyFunSuite with WarmsetSession with Passing {
       val df = make.cache()
       df.count()
       assert(regions.nonEmpty)
-      expected.foreach { case (p, want) => assert(ids(df, p) == want, p) }
+      inPairs(expected) { case (p, want) => assert(ids(df, p) == want, p) }
       df.unpersist(blocking = true)
     }
     spark.conf.unset("spark.sql.adaptive.enabled")

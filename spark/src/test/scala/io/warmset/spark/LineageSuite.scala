@@ -78,6 +78,15 @@ class LineageSuite extends AnyFunSuite {
     finally goOn.countDown()
   }
 
+  test("a block may be the last of its data unless the driver says that it is not") {
+    def says(answer: => AnyRef) = new Lineage({ case OfLocalCheckpoint(3) => answer }, patienceMs = 500).mayBeLast(3)
+    assert(!says(Boolean.box(false)) && says(Boolean.box(true)) && says(null))
+    assert(says(throw new IllegalStateException("gone")))
+    val goOn = new CountDownLatch(1)
+    assert(says { goOn.await(); Boolean.box(false) })
+    goOn.countDown()
+  }
+
   test("nothing is asked where there is nothing to ask about") {
     val driver = new Asked(_ => Array.empty[Int])
     assert(driver.lineage.recomputable(Set.empty).isEmpty && driver.rdds.isEmpty)

@@ -1,5 +1,9 @@
 package io.warmset.spark
 
+import java.util.concurrent.{Callable, ExecutionException, Executors}
+
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.DataFrame
 
 /** What predicates say of rows that nothing has cached. */
@@ -15,4 +19,12 @@ trait Passing {
         p -> rows.filter(_.getBoolean(i + 1)).map(_.getLong(0)).toSet
       }
     }.toMap
+
+  /** Does it with each of them, two at a time: most of a small query is spent in planning it, by one thread. */
+  protected def inPairs[T](each: Seq[T])(body: T => Unit): Unit = {
+    val threads = Executors.newFixedThreadPool(2)
+    try threads.invokeAll(each.map(one => (() => body(one)): Callable[Unit]).asJava).asScala.foreach(_.get())
+    catch { case failed: ExecutionException => throw failed.getCause }
+    finally threads.shutdownNow()
+  }
 }

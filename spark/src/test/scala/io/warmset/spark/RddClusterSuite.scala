@@ -28,12 +28,11 @@ class RddClusterSuite extends ClusterSession {
       body(spark, spark.sparkContext.longAccumulator)
     }
 
-  for ((name, level) <- Seq("MEMORY_ONLY" -> StorageLevel.MEMORY_ONLY,
-      "MEMORY_ONLY_SER" -> StorageLevel.MEMORY_ONLY_SER, "WarmLevel" -> WarmLevel)) {
-    test(s"$name: blocks are read where they are and from afar, and go with unpersist") {
-      withRdds() { (spark, computed) =>
+  test("blocks are read where they are and from afar, and go with unpersist") {
+    withRdds() { (spark, computed) =>
+      val expected = answer(rows(spark.sparkContext, computed))
+      for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER, WarmLevel)) withClue(level) {
         val rdd = rows(spark.sparkContext, computed).persist(level)
-        val expected = answer(rows(spark.sparkContext, computed))
         for (_ <- 1 to 3) assert(answer(rdd) == expected)
         eventually(assert(regions(spark) == 4))
         val before = computed.value
@@ -47,17 +46,19 @@ class RddClusterSuite extends ClusterSession {
     }
   }
 
-  for ((name, level) <- Seq("MEMORY_ONLY_2" -> StorageLevel.MEMORY_ONLY_2,
-      "MEMORY_AND_DISK_SER_2" -> StorageLevel.MEMORY_AND_DISK_SER_2)) {
-    test(s"$name: a replica serves when an executor is killed") {
-      withRdds() { (spark, computed) =>
+  test("a replica serves when an executor is killed") {
+    withRdds() { (spark, computed) =>
+      val replicated = for (level <- Seq(StorageLevel.MEMORY_ONLY_2, StorageLevel.MEMORY_AND_DISK_SER_2)) yield {
         val rdd = rows(spark.sparkContext, computed).persist(level)
-        val expected = answer(rdd)
-        assert(computed.value == Rows)
-        eventually(assert(regions(spark) >= 4))
-        kill(pids(spark).head)
+        rdd -> answer(rdd)
+      }
+      assert(computed.value == 2 * Rows)
+      // Replicas that come as bytes and stay so do not go to regions.
+      eventually(assert(regions(spark) == 8 + 4))
+      kill(pids(spark).head)
+      replicated.foreach { case (rdd, expected) =>
         assert(answer(rdd) == expected)
-        assert(computed.value == Rows, "nothing was computed again")
+        assert(computed.value == 2 * Rows, s"nothing of ${rdd.getStorageLevel} was computed again")
       }
     }
   }
@@ -96,15 +97,16 @@ class RddClusterSuite extends ClusterSession {
     withRdds("spark.task.maxFailures" -> "8") { (spark, computed) =>
       val rdd = rows(spark.sparkContext, computed).persist(StorageLevel.MEMORY_AND_DISK)
       val expected = answer(rdd)
+      val before = computed.value
       kill(pids(spark).head)
       for (_ <- 1 to 2) assert(answer(rdd) == expected)
+      assert(computed.value > before, "its blocks were made again")
     }
   }
 
-  for ((name, level) <- Seq("MEMORY_ONLY" -> StorageLevel.MEMORY_ONLY,
-      "MEMORY_AND_DISK_SER" -> StorageLevel.MEMORY_AND_DISK_SER)) {
-    test(s"$name: an executor killed in mid-scan: the answer is right") {
-      withRdds("spark.task.maxFailures" -> "8") { (spark, computed) =>
+  test("an executor killed in mid-scan: the answer is right") {
+    withRdds("spark.task.maxFailures" -> "8") { (spark, computed) =>
+      for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK_SER)) withClue(level) {
         val rdd = rows(spark.sparkContext, computed).persist(level)
         val expected = answer(rdd)
         killingInside(spark) { signals =>

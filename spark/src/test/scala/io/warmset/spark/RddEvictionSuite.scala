@@ -172,8 +172,11 @@ class RddEvictionSuite extends AnyFunSuite with EvictionSession {
     (derived :+ both).foreach(_.count())
     assert(local.isCheckpointed && files.isCheckpointed)
     assert(SparkInternals.recomputable(sc, asked) == expected)
+    def ofLocal = asked.filter(SparkInternals.ofLocalCheckpoint(sc, _))
+    assert(ofLocal == Seq(local, derived(1), both).map(_.id))
     local.unpersist()
     assert(SparkInternals.recomputable(sc, asked) == expected)
+    assert(ofLocal == Seq(derived(1), both).map(_.id))
     unpersist(persisted: _*)
   }
 }

@@ -2,6 +2,7 @@ package io.warmset.spark
 
 import java.util.concurrent.TimeUnit
 
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.spark.{SparkEnv, SparkException}
@@ -132,12 +133,13 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     assert(regions.length == 1)
   }
 
-  test("a class that nothing can serialise stays on the heap, among others that do not") {
-    val rdd = sc.parallelize(0 until 1000, 2)
-      .map[Any](i => if (i % 100 == 50) new Unserialisable(i) else Reading(i, "n", Array(1.0)))
+  test("a few elements that nothing can serialise, among others that go to regions: all are there, in order") {
+    val rdd = sc.parallelize(0 until 20000, 2)
+      .map[Any](i => if (i % 5000 == 2500) new Unserialisable(i) else Reading(i, "n", Array.fill(64)(1.0)))
       .persist(StorageLevel.MEMORY_ONLY)
     def ids = rdd.map { case u: Unserialisable => u.id; case r: Reading => r.id.toInt }.collect().toSeq
-    for (_ <- 1 to 2) assert(ids == (0 until 1000))
+    for (_ <- 1 to 2) assert(ids == (0 until 20000))
+    assert(regions.length == 2)
   }
 
   test("elements that nothing can serialise, alone and inside others: all on the heap, in order") {
@@ -250,7 +252,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("unpersist during a scan: the scan finishes right, then the region goes") {
-    val rdd = readings(40000).persist(StorageLevel.MEMORY_ONLY)
+    val rdd = readings(40000, 1).persist(StorageLevel.MEMORY_ONLY)
     rdd.count()
     Signals.reset()
     val answer = inThread(rdd.map { r => if (r.id == 100) Signals.stopHere(); r.id }.sum())
@@ -347,6 +349,42 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     assert(error.getMessage.contains("cannot be read"), error.getMessage)
     eventually(assert(BlockAccess.rddBlocks(SparkEnv.get).isEmpty))
     assert(digest(rdd) == expected)
+  }
+
+  test("data of a checkpoint that cannot be read any more: from its files, from Spark's disk, or not at all") {
+    sc.setCheckpointDir(directory.getPath)
+    val expected = digest(readings(20000, 1))
+    def breakIt(rdd: RDD[Reading]): Unit = {
+      StoreAccess.destroy(regions.head.path("id").asLong)
+      assert(intercept[SparkException](digest(rdd)).getMessage.contains("cannot be read"))
+      eventually(assert(!Thread.getAllStackTraces.keySet.asScala.exists(_.getName.startsWith("warmset-remove-"))))
+    }
+
+    val files = readings(20000, 1).persist(StorageLevel.MEMORY_AND_DISK)
+    files.checkpoint()
+    assert(digest(files) == expected && files.isCheckpointed)
+    breakIt(files)
+    assert(BlockAccess.rddBlocks(SparkEnv.get).isEmpty)
+    assert(digest(files) == expected)
+    files.unpersist(blocking = true)
+
+    val local = readings(20000, 1).persist(StorageLevel.MEMORY_AND_DISK)
+    local.localCheckpoint()
+    assert(digest(local) == expected)
+    val block = BlockAccess.onlyRddBlock(SparkEnv.get)
+    BlockAccess.evict(SparkEnv.get, block)
+    assert(digest(local) == expected && BlockAccess.inMemory(block))
+    breakIt(local)
+    assert(!BlockAccess.inMemory(block) && BlockAccess.onlyRddBlock(SparkEnv.get) == block)
+    assert(digest(local) == expected)
+    local.unpersist(blocking = true)
+
+    val only = readings(20000, 1).persist(StorageLevel.MEMORY_AND_DISK)
+    only.localCheckpoint()
+    assert(digest(only) == expected)
+    breakIt(only)
+    assert(BlockAccess.inMemory(BlockAccess.onlyRddBlock(SparkEnv.get)), "the next read may succeed")
+    only.unpersist(blocking = true)
   }
 
   test("a store that does not take the block in: right answers, nothing left") {

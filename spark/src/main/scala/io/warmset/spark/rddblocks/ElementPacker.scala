@@ -38,7 +38,8 @@ private[spark] final class ElementPacker(
     }
   }
 
-  override def close(): Unit = try super.close() finally coder.written()
+  // There is no coder yet where the task had ended before this was made.
+  override def close(): Unit = try super.close() finally if (coder != null) coder.written()
 
   private def append(element: Any): Unit =
     if (coder.write(element.asInstanceOf[AnyRef], sink)) {

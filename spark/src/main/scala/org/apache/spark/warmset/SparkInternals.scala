@@ -13,7 +13,8 @@ import org.apache.spark.storage.memory.warmset.{IdleBlocks, OwnedValues, WarmMem
 /**
  * What Warmset asks of Spark that Spark keeps to itself; nothing else of ours refers to these.
  *
- * Invariant: reads only, but for `installMemoryStore`, `removeBlock`, `removeIfIdle` and `packIdle`.
+ * Invariant: reads only, but for `installMemoryStore`, `removeBlock`, `leaveToDisk`, `removeIfIdle` and
+ * `packIdle`.
  */
 object SparkInternals {
   def encryptionEnabled(conf: SparkConf): Boolean = conf.get(config.IO_ENCRYPTION_ENABLED)
@@ -33,6 +34,10 @@ object SparkInternals {
   /** Waits until nobody reads the block, then removes it from this process. */
   def removeBlock(block: BlockId): Unit =
     Option(SparkEnv.get).foreach(_.blockManager.removeBlock(block))
+
+  /** Waits as `removeBlock` does, then drops the block from memory if Spark has it on its disk, too. */
+  def leaveToDisk(block: BlockId): Unit =
+    Option(SparkEnv.get).foreach(IdleBlocks.leaveToDisk(_, block))
 
   /** Removes the block as `removeBlock` does, but only if nobody reads or writes it now. */
   def removeIfIdle(block: BlockId, recomputable: Boolean): Boolean =
@@ -61,6 +66,10 @@ object SparkInternals {
       checkpoint(rdd).isEmpty && !computedFromBlocks(rdd, clear)
     })
   }
+
+  /** On the driver: whether a persisted RDD is of a local checkpoint, or computed from one. */
+  def ofLocalCheckpoint(sc: SparkContext, rdd: Int): Boolean =
+    sc.getPersistentRDDs.get(rdd).exists(computedFromBlocks(_, mutable.HashSet.empty))
 
   /** On the driver: how many partitions a persisted RDD has (0: it is not known), and how many executors there are. */
   def spread(sc: SparkContext, rdd: Int): Array[Int] = {

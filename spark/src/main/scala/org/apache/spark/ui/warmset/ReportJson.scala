@@ -54,7 +54,8 @@ object ReportJson {
         number("heap_allowed_bytes"),
         number("outside_bytes"),
         number("split_moves_total"),
-        number("split_collections_total"))))
+        number("split_collections_total"),
+        number("split_over_ns_total"))))
   }
 
   /** Why an executor that reported has no store. */

@@ -35,9 +35,11 @@ object TotalsGauges extends Logging {
    * show the driver's metrics only, and an executor's own reach nobody without a pushing sink.
    */
   def alive(sc: SparkContext, history: StatsHistory): () => Seq[String] = () => {
-    val ids = sc.statusStore.executorList(true).map(_.id).toSet
-    history.executors.filter(ids).flatMap(history.last).map(_.json)
+    history.executors.filter(aliveIds(sc)).flatMap(history.last).map(_.json)
   }
+
+  /** The executors that Spark has now. */
+  def aliveIds(sc: SparkContext): Set[String] = sc.statusStore.executorList(true).map(_.id).toSet
 
   /** The sums over the objects that `reports` gives. */
   private[warmset] final class Sums(keys: Seq[String], reports: () => Seq[String]) {

@@ -86,7 +86,8 @@ private[warmset] object ViewJson {
     "heap_allowed_bytes" -> JInt(s.heapAllowedBytes),
     "outside_bytes" -> JInt(s.outsideBytes),
     "split_moves_total" -> JInt(s.moves),
-    "split_collections_total" -> JInt(s.collections))
+    "split_collections_total" -> JInt(s.collections),
+    "split_over_ns_total" -> JInt(s.overNs))
 
   private def obj(fields: (String, JValue)*): JValue =
     JObject(fields.toList.map { case (key, value) => JField(key, value) })

@@ -149,7 +149,8 @@ final case class SplitStats(
     heapAllowedBytes: Long,
     outsideBytes: Long,
     moves: Long,
-    collections: Long) {
+    collections: Long,
+    overNs: Long) {
 
   def +(that: SplitStats): SplitStats = SplitStats(
     totalBudgetBytes + that.totalBudgetBytes,
@@ -158,7 +159,8 @@ final case class SplitStats(
     heapAllowedBytes + that.heapAllowedBytes,
     outsideBytes + that.outsideBytes,
     moves + that.moves,
-    collections + that.collections)
+    collections + that.collections,
+    overNs + that.overNs)
 }
 
 object StoreStats {

@@ -6,7 +6,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.storage.{BlockId, BlockInfo, BlockManager}
 
 /**
- * Takes cached blocks out of Spark's memory store without waiting for those who use them.
+ * Takes cached blocks out of Spark's memory store; `remove` waits for nobody who uses them.
  *
  * Invariant: the block's lock for writing is held from the look to the removal, and nothing is held
  * when `remove` returns. The master is told as by Spark's own removal.
@@ -48,6 +48,15 @@ private[spark] object IdleBlocks {
         true
       case Some(_) =>
         try dropFromMemory(manager, block) finally locks.unlock(block)
+    }
+  }
+
+  /** Waits for those who use the block, then drops it from memory if it is on disk. */
+  def leaveToDisk(env: SparkEnv, block: BlockId): Unit = {
+    val manager = env.blockManager
+    manager.blockInfoManager.lockForWriting(block).foreach { _ =>
+      try if (manager.diskStore.contains(block)) dropFromMemory(manager, block)
+      finally manager.blockInfoManager.unlock(block)
     }
   }
 
