@@ -3,9 +3,10 @@ package io.warmset.rdd;
 /**
  * How the objects of exactly one class become bytes and back. Has no state of its own.
  *
- * <p>Invariant: what `write` appended, `read` takes, byte for byte; and `read` gives a fresh object
- * that Java's serialisation could have given, or throws IllegalStateException. The object's id and
- * whether it is null are the business of whoever refers to it.
+ * <p>Invariant: what `write` appended, `read` takes, byte for byte; and `read` gives an object that
+ * Java's serialisation could have given, a fresh one unless it is a value, or throws
+ * IllegalStateException. The object's id and whether it is null are the business of whoever refers
+ * to it.
  */
 abstract class ClassCodec {
   abstract void write(Object value, ByteSink sink, ElementCoder coder);

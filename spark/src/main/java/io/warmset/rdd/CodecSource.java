@@ -47,6 +47,7 @@ final class CodecSource {
     line(name + "() {}");
     line("void write(Object o, ByteSink sink, ElementCoder coder) {");
     for (int i = 0; i < shape.slots.size(); i++) load(i, shape.slots.get(i));
+    line("long start = sink.position();");
     line("long at = sink.reserve(" + shape.fixedBytes + "L);");
     for (int i = 0; i < shape.slots.size(); i++) writeSlot(i, shape.slots.get(i));
     for (int i = 0; i < shape.slots.size(); i++) writeBehind(i, shape.slots.get(i));
@@ -88,6 +89,7 @@ final class CodecSource {
         break;
       case STRING:
         line("String v" + i + " = (String) " + value);
+        line("int w" + i + " = coder.strings.word(v" + i + ");");
         break;
       case ANY:
         line("Object v" + i + " = " + value);
@@ -116,7 +118,7 @@ final class CodecSource {
         line("U.putInt(" + at + ", " + v + " == null ? -1 : " + v + ".length);");
         break;
       case STRING:
-        line("U.putInt(" + at + ", Strings.word(" + v + "));");
+        line("U.putInt(" + at + ", w" + i + ");");
         break;
       case ANY:
         line("U.putShort(" + at + ", (short) e" + i + ".id);");
@@ -132,11 +134,12 @@ final class CodecSource {
       case PRIMITIVE_ARRAY:
         line("if (" + v + " != null && " + v + ".length > 0) {");
         line("coder.meet(" + v + ");");
-        line(PrimitiveArrays.writing(slot.type, v));
+        line(PrimitiveArrays.writing(slot.type, v, "start + " + slot.at + "L"));
         line("}");
         break;
       case STRING:
-        line("if (" + v + " != null) Strings.write(" + v + ", sink);");
+        line("if (" + v + " != null && RepeatedStrings.isWhole(w" + i + ")) Strings.write(" + v
+            + ", sink);");
         break;
       case ANY:
         line("if (" + v + " != null) coder.writeObject(e" + i + ", " + v + ", sink);");
@@ -163,12 +166,12 @@ final class CodecSource {
         break;
       case PRIMITIVE_ARRAY:
         line("int " + n + " = U.getInt(" + at + ");");
-        line("if (" + n + " != -1) " + put + "PrimitiveArrays." + PrimitiveArrays.reader(slot.type)
-            + "(" + n + ", source));");
+        line("if (" + n + " != -1) " + put + PrimitiveArrays.reading(slot.type, n) + ");");
         break;
       case STRING:
         line("int " + n + " = U.getInt(" + at + ");");
-        line("if (" + n + " != " + Strings.NULL + ") " + put + "Strings.read(" + n + ", source));");
+        line("if (" + n + " != " + Strings.NULL + ") " + put
+            + "coder.strings.read(" + n + ", source));");
         break;
       case ANY:
         line("int " + n + " = U.getShort(" + at + ") & 0xFFFF;");

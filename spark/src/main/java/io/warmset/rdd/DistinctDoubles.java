@@ -2,7 +2,7 @@ package io.warmset.rdd;
 
 import java.util.Arrays;
 
-/** Codes for the distinct values of an array, by their bits, in the order in which they come. */
+/** Codes for distinct values, by their bits, in the order in which they come. */
 final class DistinctDoubles {
   private static final int ENTRIES_MAX = 1 << DoubleArrays.CODE_BITS_MAX;
   private static final int SLOT_BITS = DoubleArrays.CODE_BITS_MAX + 1;
@@ -30,6 +30,15 @@ final class DistinctDoubles {
       if (find(Double.doubleToRawLongBits(values[i]), true) < 0) missed++;
     }
     return missed;
+  }
+
+  /** Its code, which is new if it had none; not when {@link #isFull}. */
+  int add(long bits) {
+    return find(bits, true);
+  }
+
+  boolean isFull() {
+    return count == ENTRIES_MAX;
   }
 
   private void clear() {

@@ -8,6 +8,7 @@ import sun.misc.Unsafe;
  * chooses; reading is here.
  *
  * <pre>
+ * length below -1                   u16 for each of -1 - length values: see {@link RepeatedDoubles}
  * fewer than VALUES_MIN values      the values
  * else PLAIN                        u8 form, the values
  * else TABLE, SCALED                u8 form, u8 width
@@ -27,7 +28,7 @@ import sun.misc.Unsafe;
  * beyond the table: it has an entry for each code that the words' bits can spell.
  */
 final class DoubleArrays {
-  /** Smaller arrays are not worth a look. */
+  /** Smaller arrays are not worth a look of their own. */
   static final int VALUES_MIN = 256;
 
   static final byte PLAIN = 0;
@@ -48,16 +49,25 @@ final class DoubleArrays {
 
   private DoubleArrays() {}
 
-  static void write(double[] values, ByteSink sink) {
-    if (values.length >= VALUES_MIN) {
+  /**
+   * Appends the values of an array whose length stands at byte `lengthAt` of the sink, and puts
+   * -1 - length there if they are codes.
+   */
+  static void write(double[] values, long lengthAt, ByteSink sink, RepeatedDoubles repeated) {
+    int length = values.length;
+    if (length >= VALUES_MIN) {
       if (sink.narrower().write(values, sink)) return;
       U.putByte(sink.reserve(1), PLAIN);
+    } else if (length > 0 && repeated.write(values, sink)) {
+      U.putInt(sink.address() + lengthAt, -1 - length);
+      return;
     }
     long bytes = (long) values.length << 3;
     Raw.copyOut(values, BASE, sink.reserve(bytes), bytes);
   }
 
-  static double[] read(int length, ByteSource source) {
+  static double[] read(int length, ByteSource source, RepeatedDoubles repeated) {
+    if (length < 0) return repeated.read(-1 - length, source);
     if (length >= VALUES_MIN) {
       byte form = U.getByte(source.take(1));
       if (form != PLAIN) return readNarrowed(form, length, source);

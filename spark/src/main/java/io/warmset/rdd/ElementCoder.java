@@ -9,8 +9,8 @@ import org.apache.spark.sql.types.StructType;
 import sun.misc.Unsafe;
 
 /**
- * Encodes the elements of one partition, of any classes. Its table of classes grows while it
- * writes; one thread writes, any number read what is written.
+ * Encodes the elements of one partition, of any classes. Its tables, of classes and of values that
+ * repeat, grow while it writes; one thread writes, any number read what is written.
  *
  * <pre>
  * element   u16 id, payload
@@ -19,7 +19,7 @@ import sun.misc.Unsafe;
  *   3 ...   payload of the codec of class id - 3 in the table
  * </pre>
  *
- * <p>Invariant: an entry of the table never changes, so bytes stay readable whatever is written
+ * <p>Invariant: an entry of a table never changes, so bytes stay readable whatever is written
  * later. Two references to one object inside an element are two references to one object when it is
  * read: an element that has such references is a blob.
  */
@@ -63,6 +63,9 @@ public final class ElementCoder {
   private final Map<Object, Integer> constantNumbers = new IdentityHashMap<>();
   private final Map<StructType, Integer> schemaNumbers = new HashMap<>();
   private final SharedReferences references = new SharedReferences();
+  private final TableRoom tableRoom;
+  final RepeatedStrings strings;
+  final RepeatedDoubles doubles;
   private volatile ClassCodec[] codecs = {};
   private int codecCount;
   private volatile Object[] constants = {};
@@ -70,8 +73,14 @@ public final class ElementCoder {
   private int depth;
   private Refusal refusal;
 
-  public ElementCoder(ElementFallbacks fallbacks) {
+  /**
+   * @param tables what its tables of values that repeat take from
+   */
+  public ElementCoder(ElementFallbacks fallbacks, TableBudget tables) {
     this.fallbacks = fallbacks;
+    tableRoom = new TableRoom(tables);
+    strings = new RepeatedStrings(tableRoom);
+    doubles = new RepeatedDoubles(tableRoom);
   }
 
   /**
@@ -92,6 +101,7 @@ public final class ElementCoder {
     refusal = null;
     try {
       writeAny(element, sink);
+      tableRoom.appended(sink.position() - start);
       return true;
     } catch (Refusal e) {
       sink.truncate(start);
@@ -110,6 +120,16 @@ public final class ElementCoder {
   /** All elements are written: what only writing needs is given up. A later write needs it anew. */
   public void written() {
     references.release();
+    strings.release();
+    doubles.release();
+  }
+
+  /**
+   * Heap bytes of the values that its elements share: what it took from the budget. Grows while it
+   * writes; whoever is charged for it gives it back.
+   */
+  public long tableBytes() {
+    return tableRoom.takenBytes();
   }
 
   /** Why the last element was not written, or written as a blob; null if neither. */
@@ -118,7 +138,8 @@ public final class ElementCoder {
   }
 
   /**
-   * Takes one element; a fresh object each time, with fresh arrays unless the source reuses them.
+   * Takes one element; a fresh object each time, with fresh arrays unless the source reuses them,
+   * and strings that elements may share.
    *
    * @throws IllegalStateException if the bytes are not what a coder wrote
    */

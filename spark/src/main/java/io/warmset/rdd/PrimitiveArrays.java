@@ -76,21 +76,25 @@ final class PrimitiveArrays {
     return array;
   }
 
-  static double[] readDoubles(int length, ByteSource source) {
-    return DoubleArrays.read(length, source);
-  }
-
-  /** The call that writes the array of the given name, in generated code. */
-  static String writing(Class<?> array, String name) {
-    if (array == double[].class) return "DoubleArrays.write(" + name + ", sink);";
+  /**
+   * The call that writes the array of the given name, in generated code.
+   *
+   * @param lengthAt where its length stands in the sink
+   */
+  static String writing(Class<?> array, String name, String lengthAt) {
+    if (array == double[].class) {
+      return "DoubleArrays.write(" + name + ", " + lengthAt + ", sink, coder.doubles);";
+    }
     return "PrimitiveArrays.write(" + name + ", " + U.arrayBaseOffset(array) + "L, (long) " + name
         + ".length << " + shift(array) + ", sink);";
   }
 
-  /** The name, of the methods above, that reads the array class. */
-  static String reader(Class<?> array) {
+  /** The call that reads an array of so many, in generated code. */
+  static String reading(Class<?> array, String length) {
+    if (array == double[].class) return "DoubleArrays.read(" + length + ", source, coder.doubles)";
     String name = array.getComponentType().getName();
-    return "read" + Character.toUpperCase(name.charAt(0)) + name.substring(1) + "s";
+    return "PrimitiveArrays.read" + Character.toUpperCase(name.charAt(0)) + name.substring(1)
+        + "s(" + length + ", source)";
   }
 
   private interface Reader {
@@ -106,7 +110,27 @@ final class PrimitiveArrays {
     if (array == int[].class) return new Codec(array, PrimitiveArrays::readInts);
     if (array == float[].class) return new Codec(array, PrimitiveArrays::readFloats);
     if (array == long[].class) return new Codec(array, PrimitiveArrays::readLongs);
-    return new Codec(array, PrimitiveArrays::readDoubles);
+    return new DoublesCodec();
+  }
+
+  private static final class DoublesCodec extends ClassCodec {
+    @Override
+    void write(Object value, ByteSink sink, ElementCoder coder) {
+      double[] values = (double[]) value;
+      long lengthAt = sink.position();
+      U.putInt(sink.reserve(4), values.length);
+      DoubleArrays.write(values, lengthAt, sink, coder.doubles);
+    }
+
+    @Override
+    Object read(ByteSource source, ElementCoder coder) {
+      return DoubleArrays.read(U.getInt(source.take(4)), source, coder.doubles);
+    }
+
+    @Override
+    boolean hasIdentity(Object value) {
+      return ((double[]) value).length > 0;
+    }
   }
 
   private static final class Codec extends ClassCodec {
@@ -124,8 +148,7 @@ final class PrimitiveArrays {
     void write(Object value, ByteSink sink, ElementCoder coder) {
       int length = java.lang.reflect.Array.getLength(value);
       U.putInt(sink.reserve(4), length);
-      if (value instanceof double[]) DoubleArrays.write((double[]) value, sink);
-      else PrimitiveArrays.write(value, base, (long) length << shift, sink);
+      PrimitiveArrays.write(value, base, (long) length << shift, sink);
     }
 
     @Override

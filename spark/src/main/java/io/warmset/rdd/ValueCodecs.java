@@ -53,15 +53,16 @@ final class ValueCodecs {
   private static final class StringCodec extends Value {
     @Override
     void write(Object value, ByteSink sink, ElementCoder coder) {
-      U.putInt(sink.reserve(4), Strings.word((String) value));
-      Strings.write((String) value, sink);
+      int word = coder.strings.word((String) value);
+      U.putInt(sink.reserve(4), word);
+      if (RepeatedStrings.isWhole(word)) Strings.write((String) value, sink);
     }
 
     @Override
     Object read(ByteSource source, ElementCoder coder) {
       int word = U.getInt(source.take(4));
       if (word == Strings.NULL) throw source.damaged("a string without a length");
-      return Strings.read(word, source);
+      return coder.strings.read(word, source);
     }
   }
 

@@ -45,8 +45,12 @@ private[spark] trait RegionHandle extends AutoCloseable {
     if (region != null && !closed) {
       closed = true
       region.release()
+      released()
     }
   }
+
+  /** Gives up what it has besides its region; called once. */
+  protected def released(): Unit = ()
 }
 
 private[spark] object RegionHandle {

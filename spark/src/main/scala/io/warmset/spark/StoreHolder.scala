@@ -6,6 +6,7 @@ import java.nio.file.Files
 import scala.annotation.tailrec
 import scala.util.{Failure, Try}
 
+import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 import io.warmset.spark.memorysplit.MemorySplit
 
@@ -24,6 +25,9 @@ object StoreHolder {
       directory: File,
       budgetBytes: Long,
       split: Option[MemorySplit] = None) {
+
+    /** What values that repeat may take of the heap: a sixteenth. */
+    private[spark] val tables = new TableBudget(Runtime.getRuntime.maxMemory / 16)
 
     /** The pool's budget now; `budgetBytes` is the one at first. */
     def budgetNow: Long = split.fold(budgetBytes)(_.poolBudgetBytes)

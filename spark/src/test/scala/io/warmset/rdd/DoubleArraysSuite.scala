@@ -17,10 +17,13 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private def bits(values: Array[Double]): Seq[Long] =
     values.toSeq.map(java.lang.Double.doubleToRawLongBits)
 
+  /** Without room for any. */
+  private def repeated = new RepeatedDoubles(new TableRoom(new TableBudget(0)))
+
   private def written(values: Array[Double]): Array[Byte] = {
     val sink = new ByteSink(1)
     try {
-      DoubleArrays.write(values, sink)
+      DoubleArrays.write(values, 0, sink, repeated)
       copied(sink, 0)
     } finally sink.close()
   }
@@ -37,7 +40,7 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     try {
       Platform.copyMemory(bytes, Platform.BYTE_ARRAY_OFFSET, null, block, bytes.length)
       val source = new ByteSource(block, bytes.length)
-      val values = DoubleArrays.read(length, source)
+      val values = DoubleArrays.read(length, source, repeated)
       assert(source.remaining == 0, "reading took other bytes than writing made")
       values
     } finally Platform.freeMemory(block)
@@ -165,7 +168,7 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     def add(n: Int, value: => Double): Long = {
       val values = Array.fill(n)(value)
       val from = sink.position
-      DoubleArrays.write(values, sink)
+      DoubleArrays.write(values, 0, sink, repeated)
       assert(bits(read(copied(sink, from), n)) == bits(values))
       sink.position - from
     }

@@ -20,6 +20,8 @@ object ElementBenchmark {
   def main(args: Array[String]): Unit = {
     val kinds = Seq[(String, Int, Int => Any)](
       ("Named(Long, String, Array[Double] of 8)", 100000, i => Named(i, s"name $i", Array.fill(8)(rnd.nextDouble()))),
+      ("Named, values that repeat", 100000, i =>
+        Named(i, s"sensor-${i % 1000}", Array.tabulate(8)(c => (i + 17 * c) % 700 / 7.0))),
       ("TreePoint of 20", 100000, i => MlElements.treePoint(i % 2, Array.fill(20)(rnd.nextInt(32)), 1.0)),
       ("LabeledPoint, dense of 10", 100000, i => org.apache.spark.ml.feature.LabeledPoint(i,
         org.apache.spark.ml.linalg.Vectors.dense(Array.fill(10)(rnd.nextDouble())))),
@@ -62,7 +64,7 @@ object ElementBenchmark {
     var coder: ElementCoder = null
     val write = best(elements.length * values) {
       bytes.reset()
-      coder = new ElementCoder(ElementFallbacks.current())
+      coder = ElementTesting.newCoder(ElementFallbacks.current())
       elements.foreach(element => require(coder.write(element, bytes), coder.lastReason))
     }
     val read = best(elements.length * values) {

@@ -63,7 +63,7 @@ class ElementLoaderSuite extends AnyFunSuite {
   test("classes of a child loader, not public, are read with their own loader's classes") {
     val (one, two) = (loader(1), loader(2))
     for ((from, factor) <- Seq(one -> 1, two -> 2)) {
-      val written = write(Seq(make(from, "make", 5), make(from, "list", 6)), new ElementCoder(fallbacks(from)))
+      val written = write(Seq(make(from, "make", 5), make(from, "list", 6)), newCoder(fallbacks(from)))
       assert(written.id(0) >= ElementCoder.ID_FIRST && written.id(1) == ElementCoder.ID_FORY, written.reasons)
       val read = written.read()
       assert(read.head.getClass.getClassLoader eq from)
@@ -76,7 +76,7 @@ class ElementLoaderSuite extends AnyFunSuite {
     val loaders = Seq(1, 2, 3).map(loader)
     for (method <- Seq("make", "list", "own", "ownInList"); home <- loaders :+ getClass.getClassLoader) {
       val elements = for (x <- 0 until 40; from <- loaders) yield make(from, method, x)
-      val coder = new ElementCoder(fallbacks(home))
+      val coder = newCoder(fallbacks(home))
       val sink = new ByteSink(1024)
       val kept = elements.filter(element => coder.write(element.asInstanceOf[AnyRef], sink))
       val source = new ByteSource(sink.address, sink.position)
@@ -121,7 +121,7 @@ class ElementLoaderSuite extends AnyFunSuite {
     val before = thread.getContextClassLoader
     thread.setContextClassLoader(from)
     try {
-      val written = write(Seq(make(from, method, 1)), new ElementCoder(ElementFallbacks.current()))
+      val written = write(Seq(make(from, method, 1)), newCoder(ElementFallbacks.current()))
       written.read()
       written.close()
     } finally thread.setContextClassLoader(before)

@@ -122,7 +122,7 @@ class ElementRoundTripSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("classes mixed in one partition, and grown later, read in any order") {
-    val coder = new ElementCoder(fallbacks())
+    val coder = newCoder()
     val first = write(Seq(1, "a", Named(1, "n", Array(1.0)), None), coder)
     val second = write(Seq((1, 2), Named(2, "m", Array(2.0)), new java.util.ArrayList[Int]), coder)
     assert(first.read().take(2) == Seq(1, "a"))

@@ -11,6 +11,10 @@ object ElementTesting {
   def fallbacks(loader: ClassLoader = getClass.getClassLoader): ElementFallbacks =
     new ElementFallbacks(loader, () => new JavaSerializer(new SparkConf(false)).newInstance())
 
+  /** With room for all its tables. */
+  def newCoder(others: ElementFallbacks = fallbacks()): ElementCoder =
+    new ElementCoder(others, new TableBudget(Long.MaxValue))
+
   /** As Spark's Java serializer gives it back. */
   def javaCopy[T](value: T): T = {
     val serializer = new JavaSerializer(new SparkConf(false)).newInstance()
@@ -41,7 +45,7 @@ object ElementTesting {
     def close(): Unit = sink.close()
   }
 
-  def write(elements: Seq[Any], coder: ElementCoder = new ElementCoder(fallbacks())): Written = {
+  def write(elements: Seq[Any], coder: ElementCoder = newCoder()): Written = {
     val sink = new ByteSink(16)
     val (ends, reasons) = elements.map { element =>
       assert(coder.write(element, sink), s"${coder.lastReason} for $element")

@@ -85,7 +85,7 @@ class FallbackSuite extends AnyFunSuite {
       written.close()
     }
     val sink = new ByteSink(16)
-    val coder = new ElementCoder(fallbacks())
+    val coder = newCoder()
     assert(coder.write("before", sink))
     val position = sink.position
     assert(!coder.write(chain(1000000), sink))
@@ -102,7 +102,7 @@ class FallbackSuite extends AnyFunSuite {
   }
 
   test("what nothing can serialise is refused, with the reason, and the sink is as before") {
-    val coder = new ElementCoder(fallbacks())
+    val coder = newCoder()
     val sink = new ByteSink(16)
     for (element <- Seq[Any](new JavaElements.Unserializable, new JavaElements.Pretender, new NotSerializable(1),
         Thread.currentThread(), (1, new NotSerializable(2)), Array[Any](1, new JavaElements.Pretender),
@@ -118,7 +118,7 @@ class FallbackSuite extends AnyFunSuite {
   test("an object that Spark's serialiser alone can take") {
     val kryo = new ElementFallbacks(getClass.getClassLoader,
       () => new org.apache.spark.serializer.KryoSerializer(new org.apache.spark.SparkConf(false)).newInstance())
-    val written = write(Seq(new NotSerializable(5), (1, new NotSerializable(6))), new ElementCoder(kryo))
+    val written = write(Seq(new NotSerializable(5), (1, new NotSerializable(6))), newCoder(kryo))
     assert(written.id(0) == ElementCoder.ID_SPARK && written.id(1) == ElementCoder.ID_SPARK)
     assert(written.read().head.asInstanceOf[NotSerializable].x == 5)
     written.close()
@@ -126,7 +126,7 @@ class FallbackSuite extends AnyFunSuite {
 
   test("a serialiser that fails again and again with a class is left in peace") {
     val asked = new java.util.concurrent.atomic.AtomicInteger
-    val coder = new ElementCoder(new ElementFallbacks(getClass.getClassLoader, () => {
+    val coder = newCoder(new ElementFallbacks(getClass.getClassLoader, () => {
       asked.incrementAndGet()
       new org.apache.spark.serializer.JavaSerializer(new org.apache.spark.SparkConf(false)).newInstance()
     }))
@@ -146,7 +146,7 @@ class FallbackSuite extends AnyFunSuite {
     assert(ElementCoder.leavesAlone(classOf[org.apache.spark.sql.execution.columnar.DefaultCachedBatch]))
     assert(ElementCoder.leavesAlone(classOf[JavaElements.Closed]))
     assert(!ElementCoder.leavesAlone(classOf[Named]) && !ElementCoder.leavesAlone(classOf[Array[Byte]]))
-    val coder = new ElementCoder(fallbacks())
+    val coder = newCoder()
     val sink = new ByteSink(16)
     for (element <- Seq[Any](edges, (1, edges), InternalRow(1), new JavaElements.Closed, Array(new JavaElements.Closed),
         Holder(List(edges)), new JArrayList[Any](java.util.List.of(edges)),

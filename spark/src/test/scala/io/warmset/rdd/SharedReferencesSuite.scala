@@ -32,7 +32,7 @@ class SharedReferencesSuite extends AnyFunSuite {
     meet(references, 20000)
     references.release()
     assert(SizeEstimator.estimate(references) < 1000)
-    val coder = new ElementCoder(null)
+    val coder = ElementTesting.newCoder(null)
     def written(elements: Int): Long = {
       val sink = new ByteSink(1 << 20)
       try {

@@ -67,6 +67,7 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
   protected def assertNothingLeft(): Unit = eventually {
     assert(pins == 0, "segments are pinned that nobody reads")
     assert(regions.isEmpty, "regions are left that nobody owns")
+    assert(StoreHolder.current.forall(_.tables.heldBytes == 0), "tables are left that nobody reads")
   }
 
   protected def regions: Seq[JsonNode] = StoreAccess.regions

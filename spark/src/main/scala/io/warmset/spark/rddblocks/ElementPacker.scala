@@ -25,10 +25,11 @@ private[spark] final class ElementPacker(
   extends Packing(holder, scope) {
   import ElementPacker._
 
-  private val coder = new ElementCoder(ElementFallbacks.current())
+  private val coder = new ElementCoder(ElementFallbacks.current(), holder.tables)
   // Where the first `counted` elements in the sink end.
   private var ends = new Array[Long](64)
   private var counted = 0
+  private var chargedTableBytes = 0L
 
   override protected def fill(): Unit = {
     while (noneReady && elements.hasNext) append(elements.next())
@@ -39,7 +40,10 @@ private[spark] final class ElementPacker(
   }
 
   // There is no coder yet where the task had ended before this was made.
-  override def close(): Unit = try super.close() finally if (coder != null) coder.written()
+  override def close(): Unit = try super.close() finally if (coder != null) {
+    coder.written()
+    holder.tables.giveBack(takeTableGrowth())
+  }
 
   private def append(element: Any): Unit =
     if (coder.write(element.asInstanceOf[AnyRef], sink)) {
@@ -66,7 +70,7 @@ private[spark] final class ElementPacker(
     val count = cut(ends, counted, writer.targetBytes)
     val bytes = ends(count - 1)
     writer.put(sink, 0, bytes) match {
-      case Some(place) => emit(new ElementBatch(coder, count, bytes, place))
+      case Some(place) => emit(batch(count, bytes, place))
       case None if roomOrNothing => throw new NoSpaceException("there is no room for the block")
       case None => emitOnHeap(count)
     }
@@ -88,14 +92,23 @@ private[spark] final class ElementPacker(
 
   private def emitPiece(count: Int, start: Long, bytes: Long): Unit =
     if (bytes <= heapPieceBytesMax) {
-      emit(new ElementBatch(coder, count, bytes, SegmentWriter.onHeap(sink, start, bytes)))
+      emit(batch(count, bytes, SegmentWriter.onHeap(sink, start, bytes)))
     } else {
       keep(coder.read(new ByteSource(sink.address + start, bytes)))
     }
 
+  private def batch(count: Int, bytes: Long, place: Place): ElementBatch =
+    new ElementBatch(coder, count, bytes, takeTableGrowth(), holder.tables, place)
+
+  private def takeTableGrowth(): Long = {
+    val grown = coder.tableBytes - chargedTableBytes
+    chargedTableBytes += grown
+    grown
+  }
+
   /** Hands an element out as it is. */
   private def keep(element: Any): Unit = {
-    if (!emitted) emit(new ElementBatch(coder, 0, 0, SegmentWriter.onHeap(sink, 0, 0)))
+    if (!emitted) emit(batch(0, 0, SegmentWriter.onHeap(sink, 0, 0)))
     pass(element)
   }
 
