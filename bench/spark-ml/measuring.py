@@ -67,7 +67,9 @@ class Measuring:
                 data_bytes = max(options.data_bytes, factor * options.total_bytes)
                 rows = options.rows * max(1, round(data_bytes / options.data_bytes))
                 total_bytes = int(options.total_bytes * MAIN / factor * rows / options.rows)
-                yield from self.regime(f"{factor:g}x", self.size(rows), total_bytes, 1, TRAINERS)
+                # As many rows read as elsewhere.
+                size = self.size(rows).shorter(max(2, options.iterations * options.rows // rows))
+                yield from self.regime(f"{factor:g}x", size, total_bytes, 1, TRAINERS)
 
     def size(self, rows: int) -> Size:
         """The data of so many rows, generated if it is not there; files stay as large."""

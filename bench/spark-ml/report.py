@@ -106,7 +106,8 @@ digits, over all fits of both engines: MLlib adds partial sums in the order in w
 - `fits`: half the rows in {options.fits_bytes >> 20} MiB. Both engines have stock's collector and serialiser, and nine
   tenths as heap; Warmset has `spark.warmset.totalMemory`, and keeps what fits on the heap, as stock does. Each engine
   has {options.sittings} processes, one after the other.
-- `1x`, `4x`: the data is about once and four times the memory; one fit each.
+- `1x`, `4x`: the data is about once and four times the memory (`4x`: twice the rows); one fit each, of half the
+  iterations where there are twice the rows.
 - A pass's time is split by its tasks' time: compute is CPU, which for stock Spark holds the decoding of blocks from
   disk; collection is what Spark counts of it; reading is the rest, waiting for the disk. `waits` are those that
   Warmset itself counts, summed over tasks.
