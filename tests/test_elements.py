@@ -82,6 +82,10 @@ answer("fresh", fresh.map(p => p.x.toLong + p.more.sum + p.name.length).sum().to
 answer("both", old.zip(fresh).map { case (a, b) => a.x + b.x }.sum().toLong)
 answer("first", old.first().toString + fresh.first().name)
 answer("regions", io.warmset.spark.Warmset.statsJson())
+import io.warmset.spark._
+val warm = sc.parallelize(0 until 20000, 2).map(i => Point("w" + i, i, Array(1L))).persistWarm()
+answer("warm", warm.count() + warm.map(_.name.length).sum().toLong)
+answer("level", warm.getStorageLevel == WarmLevel)
 """
 
 
@@ -98,3 +102,4 @@ def test_a_class_defined_again_in_the_shell(launch: Launch, spark_version: str) 
     assert int(seen["fresh"]) == -numbers + 2 * numbers + 20_000 + digits
     assert (seen["both"], seen["first"]) == ("0", "Point(0,n0)f0")
     assert json.loads(seen["regions"])["regions"] == 4
+    assert (int(seen["warm"]), seen["level"]) == (20_000 + digits, "true")

@@ -29,7 +29,7 @@ def round_trips(spark: SparkSession) -> dict[str, Any]:
         "nested": nested,
         "properties": jvm.java.util.Properties(),
     }
-    coder = rdd.ElementCoder(rdd.ElementFallbacks.current())
+    coder = rdd.ElementCoder(rdd.ElementFallbacks.current(), rdd.TableBudget(1 << 20))
     sink = rdd.ByteSink(1024)
     ids = {}
     for name, element in elements.items():

@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.{SPARK_VERSION, SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.columnar.warmset.CachedBatches
@@ -85,7 +85,8 @@ private[spark] object WarmsetPlugin {
 }
 
 /** The driver's half: decides whether Warmset is used, and turns it on in Spark's configuration. */
-private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
+private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
+  extends DriverPlugin with Logging {
   import WarmsetPlugin._
 
   private var application: SparkContext = _
@@ -150,7 +151,7 @@ private[spark] final class WarmsetDriver extends DriverPlugin with Logging {
       sc: SparkContext,
       spark: SparkConf,
       conf: WarmsetConf): Option[(String, Throwable)] =
-    versionProblem(sc.version).orElse(kryoProblem(spark)).map((_, null)).orElse {
+    versionProblem(sparkVersion).orElse(kryoProblem(spark)).map((_, null)).orElse {
       if (SparkInternals.encryptionEnabled(spark)) {
         Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data " +
           "that it writes to disk", null))

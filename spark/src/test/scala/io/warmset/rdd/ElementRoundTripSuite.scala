@@ -1,5 +1,7 @@
 package io.warmset.rdd
 
+import scala.util.Using
+
 import org.scalacheck.{Arbitrary, Gen}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -201,5 +203,18 @@ class ElementRoundTripSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   test("random elements") {
     forAll(Gen.listOfN(5, element(4)), minSuccessful(300)) { elements: List[Any] => check(elements) }
+  }
+
+  test("random elements again and again, so that what repeats in them is kept once") {
+    var shorter = 0
+    forAll(Gen.listOfN(5, element(3)), minSuccessful(12)) { elements: List[Any] =>
+      def bytes(all: Seq[Any]) = Using.resource(write(all))(_.sink.position)
+      val once = bytes(elements)
+      val times = (200000 / once).toInt.min(2000) + 1
+      val all = IndexedSeq.fill(times)(elements).flatten
+      if (bytes(all) < times * once) shorter += 1
+      check(all)
+    }
+    assert(shorter > 2)
   }
 }

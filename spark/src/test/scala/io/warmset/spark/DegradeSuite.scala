@@ -13,7 +13,7 @@ import org.apache.logging.log4j.core.{LogEvent, Logger}
 import org.apache.logging.log4j.core.appender.AbstractAppender
 import org.apache.logging.log4j.core.config.Property
 import org.apache.spark.SparkException
-import org.apache.spark.api.plugin.ExecutorPlugin
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.storage.StorageLevel
 import org.scalatest.funsuite.AnyFunSuite
@@ -22,6 +22,12 @@ import org.scalatest.funsuite.AnyFunSuite
 class OtherInside extends WarmsetPlugin {
   override def executorPlugin(): ExecutorPlugin = new WarmsetExecutor(_ => throw OtherInside.failure)
 }
+
+class LaterSpark extends WarmsetPlugin {
+  override def driverPlugin(): DriverPlugin = new WarmsetDriver("9.1.0")
+}
+
+class NowhereToGo(val id: Int)
 
 class NoExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = ()
@@ -72,8 +78,8 @@ class DegradeSuite extends AnyFunSuite {
     Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).map(_.getMessage).mkString(" / ")
   }
 
-  /** The warnings that speak of Warmset meanwhile. */
-  private def warnings(body: => Unit): Seq[String] = {
+  /** The warnings that speak of it meanwhile. */
+  private def warnings(body: => Unit, about: String = "Warmset"): Seq[String] = {
     val seen = new ConcurrentLinkedQueue[String]
     val appender = new AbstractAppender("warnings", null, null, false, Property.EMPTY_ARRAY) {
       override def append(event: LogEvent): Unit =
@@ -83,7 +89,7 @@ class DegradeSuite extends AnyFunSuite {
     val logger = LogManager.getRootLogger.asInstanceOf[Logger]
     logger.addAppender(appender)
     try body finally logger.removeAppender(appender)
-    seen.asScala.toSeq.filter(_.contains("Warmset"))
+    seen.asScala.toSeq.filter(_.contains(about))
   }
 
   for (failure <- Seq(new NoSuchFieldException("memoryStore"), new NoSuchMethodError("reportBlockStatus"))) {
@@ -286,6 +292,26 @@ class DegradeSuite extends AnyFunSuite {
       assert(directory.listFiles().isEmpty, "region files have no name")
       df.unpersist(blocking = true)
     }
+  }
+
+  test("a Spark version that it does not know: stock Spark, and one warning") {
+    val later = "spark.plugins" -> classOf[LaterSpark].getName
+    val said = warnings(withSession(later, "spark.warmset.rdd.enabled" -> "true") { spark =>
+      worksWithout(spark)
+      val rdd = spark.sparkContext.range(0, 5000, 1, 2).persist(StorageLevel.MEMORY_ONLY)
+      assert(rdd.sum() == rdd.sum() && rdd.count() == 5000)
+    })
+    assert(said.length == 1 && said.head.contains("Spark 9.1.0"), said)
+    assert(refused(later, "spark.warmset.required" -> "true").contains("Spark 9.1.0"))
+  }
+
+  test("a class that nothing can serialise: one warning, however many there are of it") {
+    val said = warnings(withSession("spark.warmset.rdd.enabled" -> "true") { spark =>
+      val rdd = spark.sparkContext.parallelize(0 until 1000, 4).map(new NowhereToGo(_))
+        .persist(StorageLevel.MEMORY_ONLY)
+      assert(rdd.count() == 1000 && rdd.map(_.id).sum() == 499500)
+    }, about = "cannot be kept in regions")
+    assert(said.length == 1 && said.head.contains(classOf[NowhereToGo].getName), said)
   }
 
   test("unknown Spark versions are told from known ones") {
