@@ -87,7 +87,9 @@ class Cluster:
 
     def files(self) -> list[Path]:
         """Files in the directories where executors keep data."""
-        return [path for name in ("local", "regions") for path in (self.workdir / name).rglob("*") if path.is_file()]
+        # Unlike rglob, this is content with directories that go meanwhile.
+        walks = (os.walk(self.workdir / name) for name in ("local", "regions"))
+        return [Path(folder) / file for walk in walks for folder, _, files in walk for file in files]
 
     def open_files(self, pid: int) -> list[str]:
         """What the process has open below the region directory, files without a name included."""
