@@ -60,10 +60,11 @@ final class RepeatedStrings {
     String[] strings = table;
     if (count == strings.length) strings = Arrays.copyOf(strings, Math.max(16, 2 * count));
     // Many partitions of an RDD have the same ones.
-    strings[count] = s.intern();
+    String one = s.intern();
+    strings[count] = one;
     table = strings;
     Integer word = WORD_FIRST + count++;
-    words.put(strings[count - 1], word);
+    words.put(one, word);
     return word;
   }
 

@@ -40,7 +40,7 @@ private[spark] final class ElementPacker(
   }
 
   // There is no coder yet where the task had ended before this was made.
-  override def close(): Unit = try super.close() finally if (coder != null) {
+  override protected def released(): Unit = if (coder != null) {
     coder.written()
     holder.tables.giveBack(takeTableGrowth())
   }

@@ -38,11 +38,16 @@ private[spark] abstract class Packing(holder: StoreHolder.Running, scope: TaskSc
     ready.dequeue()
   }
 
-  override def close(): Unit = if (!closed) {
+  final override def close(): Unit = if (!closed) {
     closed = true
-    sink.close()
-    writer.close()
+    try {
+      sink.close()
+      writer.close()
+    } finally released()
   }
+
+  /** Gives up what it has besides; called once, perhaps before a subclass has anything. */
+  protected def released(): Unit = ()
 
   protected final def noneReady: Boolean = ready.isEmpty
 
