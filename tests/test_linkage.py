@@ -27,16 +27,31 @@ ABSENT = {
 }
 
 
-# Whose code was looked at: none keeps a block, or its arrays, beyond the call that hands it over.
-USERS_OF_BLOCKS = {
-    "AFTBlockAggregator", "AFTSurvivalRegression", "BinaryLogisticBlockAggregator", "HingeBlockAggregator",
-    "HuberBlockAggregator", "InstanceBlock", "KMeans", "KMeansAggregator", "LeastSquaresBlockAggregator",
-    "LinearRegression", "LinearSVC", "LogisticRegression", "MultinomialLogisticBlockAggregator",
+# Whose code was looked at: where `Consumer` knows the caller, none keeps an element, or its arrays, beyond the call
+# that hands it over.
+USERS = {
+    "ml/feature/InstanceBlock": {
+        "AFTBlockAggregator", "AFTSurvivalRegression", "BinaryLogisticBlockAggregator", "HingeBlockAggregator",
+        "HuberBlockAggregator", "InstanceBlock", "KMeans", "KMeansAggregator", "LeastSquaresBlockAggregator",
+        "LinearRegression", "LinearSVC", "LogisticRegression", "MultinomialLogisticBlockAggregator",
+    },
+    "mllib/clustering/VectorWithNorm": {
+        "BisectingKMeans", "BisectingKMeansModel", "ClusteringTreeNode", "CosineDistanceMeasure", "DistanceMeasure",
+        "EuclideanDistanceMeasure", "KMeans", "KMeansModel", "LocalKMeans", "VectorWithNorm",
+    },
+    "ml/tree/impl/BaggedPoint": {"BaggedPoint", "GradientBoostedTrees", "RandomForest"},
 }  # fmt: skip
+# What takes them, which `Consumer` finds among its callers.
+TAKERS = {
+    "rdd/RDD": "$treeAggregate$",
+    "mllib/clustering/KMeans": "$runAlgorithmWithWeight$",
+    "ml/tree/impl/RandomForest$": "$findBestSplits$",
+}
 
 
+@pytest.mark.parametrize("element", USERS)
 @pytest.mark.parametrize("version", ABSENT)
-def test_mllib_has_no_other_users_of_the_blocks_whose_arrays_are_used_again(version: str) -> None:
+def test_mllib_has_no_other_users_of_the_elements_whose_arrays_are_used_again(version: str, element: str) -> None:
     """See `Consumer`: it lets arrays be used again for what MLlib does with them, and nobody else can name them."""
     if not paths.interpreter(version).exists():
         pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
@@ -45,23 +60,24 @@ def test_mllib_has_no_other_users_of_the_blocks_whose_arrays_are_used_again(vers
         users = {
             PurePath(name).stem.split("$")[0]
             for name in classes.namelist()
-            if name.endswith(".class") and b"ml/feature/InstanceBlock" in classes.read(name)
+            if name.endswith(".class") and element.encode() in classes.read(name)
         }
-    assert users == USERS_OF_BLOCKS
+    assert users == USERS[element]
 
 
 @pytest.mark.parametrize("version", ABSENT)
-def test_the_calls_by_which_a_tree_aggregation_is_known_are_there(version: str) -> None:
+def test_the_calls_by_which_those_who_keep_nothing_are_known_are_there(version: str) -> None:
     """See `Consumer`: where one is called otherwise, arrays are no longer used again, and nothing fails."""
     if not paths.interpreter(version).exists():
         pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
-    named = {f"org/apache/spark/{name}.class" for name in ("rdd/RDD", "util/CompletionIterator")}
+    named = {f"org/apache/spark/{name}.class" for name in (*TAKERS, "util/CompletionIterator")}
     found = {}
     for jar in (paths.spark_home(version) / "jars").glob("spark-*.jar"):
         with zipfile.ZipFile(jar) as classes:
             found |= {name: linkage.parse(classes.read(name)) for name in named.intersection(classes.namelist())}
     assert set(found) == named
-    assert any("$treeAggregate$" in method for method, _ in found["org/apache/spark/rdd/RDD.class"].members)
+    for taker, method in TAKERS.items():
+        assert any(method in name for name, _ in found[f"org/apache/spark/{taker}.class"].members), taker
 
 
 @pytest.mark.parametrize("version", ABSENT)

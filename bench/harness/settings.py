@@ -31,6 +31,9 @@ POOL_BYTES_MIN = 32 * MIB
 # Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest none.
 STOCK_HEAPS = (0.5, 0.65, 0.8, 0.88)
 WARMSET_HEAPS = (0.16, 0.3, 0.45)
+# Of the heap, as young generation, where that is tried; the collector itself takes a third. What stock Spark keeps in
+# memory has to fit into the old one.
+YOUNG_PERCENT = {"stock": 45, "warmset": 70}
 # Where everything fits, both are best off with nearly all as heap.
 HEAP_FITS = 0.9
 
@@ -46,6 +49,8 @@ class Setting:
     serialiser: str = "java"
     # Of the RDD of objects; MLlib's trainers choose theirs.
     level: str = "MEMORY_AND_DISK"
+    # Of the heap; 0: as the collector has it.
+    young_percent: int = 0
     # Of Warmset: heap and pool share one budget, and what fits stays on the heap.
     heap_first: bool = False
 
@@ -62,7 +67,8 @@ class Setting:
         pool = "" if self.pool_bytes is None else f" + {self.pool_bytes >> 20}m"
         pool += " shared" if self.heap_first else ""
         kept = " serialised" if self.level.endswith("_SER") else ""
-        return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector} {self.serialiser}{kept}"
+        young = f" young {self.young_percent}%" if self.young_percent else ""
+        return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector}{young} {self.serialiser}{kept}"
 
     def raw(self) -> dict:
         """For the raw results."""
@@ -76,7 +82,8 @@ class Setting:
 
     def for_fits(self, total_bytes: int) -> Setting:
         """Stock's choice where everything fits: objects, on a heap that is nearly all."""
-        return replace(self, total_bytes=total_bytes, heap_bytes=int(total_bytes * HEAP_FITS), level="MEMORY_AND_DISK")
+        heap = int(total_bytes * HEAP_FITS)
+        return replace(self, total_bytes=total_bytes, heap_bytes=heap, level="MEMORY_AND_DISK", young_percent=0)
 
     def with_plugin(self) -> Setting:
         """Stock's choice, with Warmset in it."""
@@ -95,6 +102,8 @@ class Setting:
             made = Spec("stock", "stock", engines.common(self.heap_bytes, cpus, scratch))
             jars, ours = [JOBS_JAR], {}
         options = f"{made.conf['spark.driver.extraJavaOptions']} {COLLECTORS[self.collector]}"
+        if self.young_percent:
+            options += f" -Xmn{(self.heap_bytes * self.young_percent // 100) >> 20}m"
         if self.heap_first and self.collector == "Parallel":
             # Without it this collector's heap gives nothing back, and the split would stay as it starts.
             options += " -XX:+UseAdaptiveSizePolicyWithSystemGC"

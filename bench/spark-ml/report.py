@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness import settings
 from options import Options
 
 COLUMNS = {
@@ -45,7 +46,8 @@ def setting(raw: dict) -> str:
     """How the engine was set."""
     pool = f" + {raw['pool_bytes'] >> 20}m" if raw["pool_bytes"] else ""
     pool += " shared" if raw.get("heap_first") else ""
-    return f"  {raw['heap_bytes'] >> 20}m{pool} {raw['collector']} {raw['serialiser']}"
+    young = f" young {raw['young_percent']}%" if raw.get("young_percent") else ""
+    return f"  {raw['heap_bytes'] >> 20}m{pool} {raw['collector']}{young} {raw['serialiser']}"
 
 
 def limits(found: dict) -> str:
@@ -99,9 +101,11 @@ A pass is one job over the cached data; the first two of each fit do not count. 
 data first, which does not count either; then come {options.rounds} whole fits of each, in interleaved rounds whose
 order rotates. Figures are medians over all passes, a ratio is stock over Warmset. Before, fits of
 {options.tuning_iterations} iterations find each engine's best heap, collector (G1, Parallel) and serialiser (Java,
-Kryo; stock only) for each workload, with a second try for those within a tenth of the fastest; linear regression and
-SVM take logistic regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to eight
-digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
+Kryo; stock only) for each workload, of `objects` and `forest` also the young generation's size (a third of the heap, or
+{settings.YOUNG_PERCENT["stock"]} % of stock's and {settings.YOUNG_PERCENT["warmset"]} % of Warmset's), with a second
+try for those within a tenth of the fastest; linear regression and SVM take logistic
+regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to
+eight digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
 
 - `main`: {options.total_bytes >> 20} MiB, about half of the data.
 - `fits`: half the rows in {options.fits_bytes >> 20} MiB. Both engines have stock's collector and serialiser, and nine

@@ -123,6 +123,25 @@ def test_what_comes_close_in_tuning_is_tried_again(bench: dict, monkeypatch, tmp
     assert len(asked) == count, "what an earlier run tried is kept"
 
 
+@pytest.mark.parametrize("better", [True, False])
+def test_a_larger_young_generation_is_tried_where_passes_make_objects(
+    bench: dict, monkeypatch, tmp_path: Path, better: bool
+):
+    search, heaps = bench["tuning"].Search, bench["tuning"].settings.heaps
+    seconds = {0: 3.0, 70: 2.0 if better else 4.0}
+    monkeypatch.setattr(search, "measured", lambda _, setting: seconds[setting.young_percent])
+    place = Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
+    objects, trainer = (search(name, None, place) for name in ("objects", "lgr"))
+    assert objects.best("warmset", 3112 * MIB).young_percent == (70 if better else 0)
+    tried = [setting for setting in objects.tries if setting.young_percent]
+    assert len(tried) == (len(heaps("warmset", 3112 * MIB)) if better else 1)
+    assert {setting.collector for setting in tried} == {"Parallel"}
+    assert trainer.best("warmset", 3112 * MIB).young_percent == 0
+    assert not [setting for setting in trainer.tries if setting.young_percent]
+    options = tried[0].spec(2, tmp_path, 1 << 20).conf["spark.driver.extraJavaOptions"]
+    assert f"-Xmn{tried[0].heap_bytes * 70 // 100 >> 20}m" in options
+
+
 def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     measuring = measure(bench, options(bench, monkeypatch), tmp_path)
     figures = measuring.figures()

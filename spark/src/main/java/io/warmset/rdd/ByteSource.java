@@ -34,6 +34,11 @@ public final class ByteSource {
     return spares == null ? new double[length] : spares.doubles(length);
   }
 
+  /** An array with anything in it, for a reader that fills it. */
+  int[] ints(int length) {
+    return spares == null ? new int[length] : spares.ints(length);
+  }
+
   /** The address of the next `bytes` bytes, which are then behind. */
   public long take(long bytes) {
     long from = at;
@@ -64,7 +69,6 @@ public final class ByteSource {
 
   void startElement() {
     depth = 0;
-    if (spares != null) spares.startElement();
   }
 
   IllegalStateException damaged(String what) {

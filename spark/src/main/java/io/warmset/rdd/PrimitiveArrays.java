@@ -57,7 +57,7 @@ final class PrimitiveArrays {
 
   static int[] readInts(int length, ByteSource source) {
     long at = source.take((long) length << 2);
-    int[] array = new int[length];
+    int[] array = source.ints(length);
     Raw.copyIn(at, array, Unsafe.ARRAY_INT_BASE_OFFSET, (long) length << 2);
     return array;
   }

@@ -7,13 +7,20 @@ import org.apache.spark.InterruptibleIterator
 /**
  * Who reads elements, as far as it lets arrays be used again.
  *
- * MLlib's trainers descend gradients over blocks of rows of which the first array takes a megabyte.
- * The class is private to MLlib, and all that ever folds it there (`RDDLossFunction`) adds each
- * block to a sum before it takes the next, and keeps none.
+ * MLlib's trainers go over elements of classes that are private to MLlib, add each to a sum before
+ * they take the next, and keep none: gradients of blocks of rows (`RDDLossFunction`), of which the
+ * first array takes a megabyte; k-means' sums of the points nearest to each center; a random
+ * forest's statistics of its nodes.
  */
 private[spark] object Consumer {
-  private val Blocks = "org.apache.spark.ml.feature.InstanceBlock"
-  private val Folds = Set("foldLeft", "foldLeft$", "aggregate", "aggregate$")
+  /** By the class of the elements, the class and a part of the name of the method that takes them. */
+  private val Methods = Map(
+    "org.apache.spark.ml.feature.InstanceBlock" -> ("org.apache.spark.rdd.RDD", "$treeAggregate$"),
+    "org.apache.spark.mllib.clustering.VectorWithNorm" ->
+      ("org.apache.spark.mllib.clustering.KMeans", "$runAlgorithmWithWeight$"),
+    "org.apache.spark.ml.tree.impl.BaggedPoint" ->
+      ("org.apache.spark.ml.tree.impl.RandomForest$", "$findBestSplits$"))
+  private val Folds = Set("foldLeft", "foldLeft$", "aggregate", "aggregate$", "foreach", "foreach$")
   private val Steps = Set("hasNext", "next") ++ Folds
   private val Completion = "org.apache.spark.util.CompletionIterator"
   private val walker = StackWalker.getInstance(Retain.RETAIN_CLASS_REFERENCE)
@@ -21,15 +28,15 @@ private[spark] object Consumer {
 
   /**
    * Whether an element of that class that was handed out is done with when the next one is asked for.
-   * Looks at the calls that led here: a tree aggregation has to be the one that takes the elements.
+   * Looks at the calls that led here: that method has to be the one that takes the elements.
    */
-  def isDoneWith(element: Any): Boolean = isBlock(element) &&
-    walker.walk(_.dropWhile(passesOn(_)).findFirst.filter(aggregates(_)).isPresent)
-
-  def isBlock(element: Any): Boolean = element != null && element.getClass.getName == Blocks
-
-  private def aggregates(frame: StackFrame): Boolean =
-    frame.getClassName == "org.apache.spark.rdd.RDD" && frame.getMethodName.contains("$treeAggregate$")
+  def isDoneWith(element: Any): Boolean = element != null &&
+    (Methods.getOrElse(element.getClass.getName, null) match {
+      case null => false
+      case (owner, method) => walker.walk(_.dropWhile(passesOn(_)).findFirst.filter { frame =>
+          frame.getClassName == owner && frame.getMethodName.contains(method)
+        }.isPresent)
+    })
 
   private def passesOn(frame: StackFrame): Boolean = {
     val (owner, method) = (frame.getClassName, frame.getMethodName)

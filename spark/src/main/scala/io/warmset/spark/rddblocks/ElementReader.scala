@@ -28,6 +28,7 @@ private[spark] final class ElementReader(source: StoredReader, task: Option[Task
   private var end = 0
   // Null as long as elements are to have arrays of their own.
   private var spares: SpareArrays = _
+  private var reused: Class[_] = _
   private var known = false
 
   override def hasNext: Boolean = at < end || decode()
@@ -76,20 +77,28 @@ private[spark] final class ElementReader(source: StoredReader, task: Option[Task
 
   private def decodeSome(): Unit = {
     val until = bytes.position + DecodeBytes
-    val most = if (spares == null) DecodeMax else 1
-    while (left > 0 && end < most && bytes.position < until) {
+    // All that were decoded before have been handed out, and the last of them is done with too.
+    if (spares != null) spares.startAgain()
+    while (left > 0 && end < DecodeMax && bytes.position < until) {
       decoded(end) = batch.coder.read(bytes)
       end += 1
       left -= 1
     }
-    if (!known) reuse(Consumer.isDoneWith(decoded(0)))
-    else if (spares != null && !Consumer.isBlock(decoded(0))) reuse(false)
+    if (!known) reuse(if (Consumer.isDoneWith(decoded(0))) decoded(0).getClass else null)
+    else if (spares != null && hasOthers) reuse(null)
   }
 
-  /** Whether what is read from now on has the arrays of what was read before it. */
-  private def reuse(arrays: Boolean): Unit = {
+  private def hasOthers: Boolean = {
+    var at = 0
+    while (at < end && decoded(at) != null && (decoded(at).getClass eq reused)) at += 1
+    at < end
+  }
+
+  /** From now on elements have the arrays of those before them, if all are of this class; null: none has. */
+  private def reuse(kind: Class[_]): Unit = {
     known = true
-    spares = if (arrays) new SpareArrays else null
+    reused = kind
+    spares = if (kind == null) null else new SpareArrays
     bytes.reuse(spares)
   }
 }
