@@ -44,6 +44,7 @@ USERS = {
 # What takes them, which `Consumer` finds among its callers.
 TAKERS = {
     "rdd/RDD": "$treeAggregate$",
+    "ml/clustering/KMeans": "$trainWithBlock$",
     "mllib/clustering/KMeans": "$runAlgorithmWithWeight$",
     "ml/tree/impl/RandomForest$": "$findBestSplits$",
 }

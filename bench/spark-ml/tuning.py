@@ -1,9 +1,9 @@
 """Finds each engine's best setting for a workload, with fits of a few iterations.
 
 First the heap, with the collector and the serialiser that Spark has by default; then the other collector with the
-best heap; where each pass makes objects anew, a larger young generation as well, and if that is better, with all heaps;
-then (stock only: Warmset's blocks are not serialised) the other serialiser with the best of these. The RDD of objects
-is tried serialised as well, by Kryo. What comes close to the fastest is tried once more, as it is itself: two engines
+best heap; where each pass makes objects anew, a larger young generation in all heaps as well; then (stock only:
+Warmset's blocks are not serialised) the other serialiser with the best of these. The RDD of objects is tried serialised
+as well, by Kryo. What comes close to the fastest is tried once more, as it is itself: two engines
 that are set alike differ by some per cent.
 """
 
@@ -52,10 +52,8 @@ class Search:
         self.try_out(replace(self.leader(), collector="Parallel"))
         if self.name in MAKES_OBJECTS:
             young = replace(self.leader(), collector="Parallel", young_percent=settings.YOUNG_PERCENT[engine])
-            self.try_out(young)
-            if self.leader() == young:
-                for setting in settings.heaps(engine, total_bytes):
-                    self.try_out(replace(young, heap_bytes=setting.heap_bytes))
+            for setting in settings.heaps(engine, total_bytes):
+                self.try_out(replace(young, heap_bytes=setting.heap_bytes))
         if engine == "stock":
             self.try_out(replace(self.leader(), serialiser="kryo"))
         if engine == "stock" and self.name == "objects":

@@ -134,7 +134,7 @@ def test_a_larger_young_generation_is_tried_where_passes_make_objects(
     objects, trainer = (search(name, None, place) for name in ("objects", "lgr"))
     assert objects.best("warmset", 3112 * MIB).young_percent == (70 if better else 0)
     tried = [setting for setting in objects.tries if setting.young_percent]
-    assert len(tried) == (len(heaps("warmset", 3112 * MIB)) if better else 1)
+    assert len(tried) == len(heaps("warmset", 3112 * MIB))
     assert {setting.collector for setting in tried} == {"Parallel"}
     assert trainer.best("warmset", 3112 * MIB).young_percent == 0
     assert not [setting for setting in trainer.tries if setting.young_percent]

@@ -13,14 +13,17 @@ import org.apache.spark.InterruptibleIterator
  * forest's statistics of its nodes.
  */
 private[spark] object Consumer {
-  /** By the class of the elements, the class and a part of the name of the method that takes them. */
-  private val Methods = Map(
-    "org.apache.spark.ml.feature.InstanceBlock" -> ("org.apache.spark.rdd.RDD", "$treeAggregate$"),
-    "org.apache.spark.mllib.clustering.VectorWithNorm" ->
-      ("org.apache.spark.mllib.clustering.KMeans", "$runAlgorithmWithWeight$"),
-    "org.apache.spark.ml.tree.impl.BaggedPoint" ->
-      ("org.apache.spark.ml.tree.impl.RandomForest$", "$findBestSplits$"))
-  private val Folds = Set("foldLeft", "foldLeft$", "aggregate", "aggregate$", "foreach", "foreach$")
+  /** By the class of the elements, the classes of the methods that take them, with a part of the method's name. */
+  private val Takers = Map(
+    "org.apache.spark.ml.feature.InstanceBlock" -> Map(
+      "org.apache.spark.rdd.RDD" -> "$treeAggregate$",
+      "org.apache.spark.ml.clustering.KMeans" -> "$trainWithBlock$"),
+    "org.apache.spark.mllib.clustering.VectorWithNorm" -> Map(
+      "org.apache.spark.mllib.clustering.KMeans" -> "$runAlgorithmWithWeight$"),
+    "org.apache.spark.ml.tree.impl.BaggedPoint" -> Map(
+      "org.apache.spark.ml.tree.impl.RandomForest$" -> "$findBestSplits$"))
+  private val Folds =
+    Seq("foldLeft", "aggregate", "foreach", "isEmpty", "nonEmpty").flatMap(name => Seq(name, s"$name$$")).toSet
   private val Steps = Set("hasNext", "next") ++ Folds
   private val Completion = "org.apache.spark.util.CompletionIterator"
   private val walker = StackWalker.getInstance(Retain.RETAIN_CLASS_REFERENCE)
@@ -30,13 +33,15 @@ private[spark] object Consumer {
    * Whether an element of that class that was handed out is done with when the next one is asked for.
    * Looks at the calls that led here: that method has to be the one that takes the elements.
    */
-  def isDoneWith(element: Any): Boolean = element != null &&
-    (Methods.getOrElse(element.getClass.getName, null) match {
-      case null => false
-      case (owner, method) => walker.walk(_.dropWhile(passesOn(_)).findFirst.filter { frame =>
-          frame.getClassName == owner && frame.getMethodName.contains(method)
-        }.isPresent)
-    })
+  def isDoneWith(element: Any): Boolean = {
+    val takers = if (element == null) null else Takers.getOrElse(element.getClass.getName, null)
+    takers != null && walker.walk(_.dropWhile(passesOn(_)).findFirst.filter(takes(takers, _)).isPresent)
+  }
+
+  private def takes(takers: Map[String, String], frame: StackFrame): Boolean = {
+    val method = takers.getOrElse(frame.getClassName, null)
+    method != null && frame.getMethodName.contains(method)
+  }
 
   private def passesOn(frame: StackFrame): Boolean = {
     val (owner, method) = (frame.getClassName, frame.getMethodName)

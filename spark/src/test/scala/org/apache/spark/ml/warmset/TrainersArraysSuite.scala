@@ -1,9 +1,15 @@
 package org.apache.spark.ml.warmset
 
 import java.lang.management.ManagementFactory
+import java.nio.file.Files
+
+import scala.jdk.CollectionConverters._
 
 import com.sun.management.{ThreadMXBean => HotSpotThreads}
 import io.warmset.spark.WarmsetSession
+import jdk.jfr.Recording
+import jdk.jfr.consumer.RecordingFile
+import org.apache.spark.ml.clustering.{KMeans => BlockKMeans}
 import org.apache.spark.mllib.clustering.KMeans
 import org.apache.spark.mllib.linalg.{Vector, Vectors}
 import org.apache.spark.mllib.regression.LabeledPoint
@@ -59,6 +65,39 @@ class TrainersArraysSuite extends AnyFunSuite with WarmsetSession {
     val few = allocatedBy(centers(data, 2, persists = true))
     val many = allocatedBy(centers(data, 12, persists = true))
     assert(isLittle(many - few, 10, Rows, 8), s"$few with 2 passes, $many with 12")
+  }
+
+  /** Arrays of doubles that are too large for a thread's buffer, made by the reader of elements meanwhile. */
+  private def largeArraysBy(work: => Unit): Int = {
+    val recording = new Recording
+    val file = Files.createTempFile("allocations", ".jfr")
+    try {
+      recording.enable("jdk.ObjectAllocationOutsideTLAB").withStackTrace()
+      recording.start()
+      work
+      recording.stop()
+      recording.dump(file)
+      RecordingFile.readAllEvents(file).asScala.count { event =>
+        event.getClass("objectClass").getName == "[D" && event.getStackTrace != null &&
+          event.getStackTrace.getFrames.asScala.exists(_.getMethod.getType.getName.startsWith("io.warmset.rdd."))
+      }
+    } finally {
+      recording.close()
+      Files.delete(file)
+    }
+  }
+
+  // MLlib itself allocates more in each pass than there is data.
+  test("k-means over blocks of rows") {
+    val session = spark
+    import session.implicits._
+    val data = points(2).map { case (point, _) => Tuple1(point.asML) }.toDF("features")
+    val (passes, blocks) = (6, Rows * Values * 8 >> 20)
+    val made = largeArraysBy {
+      new BlockKMeans().setK(5).setSeed(7).setTol(0).setMaxIter(passes).setInitMode("random").setSolver("block").fit(data)
+    }
+    // In each partition of each pass the first one, the ones after it, and the last.
+    assert(made >= passes && made <= 2 * 3 * passes && 2 * 3 < blocks / 4)
   }
 
   test("k-means finds what it finds without a cache") {
