@@ -20,6 +20,8 @@ from tuning import Search
 ENGINES = ("stock", "warmset")
 # The job whose least memory is looked for.
 LEAST_OF = "lgr"
+# Whose passes differ more from process to process than within one: new processes play each round of `main`.
+APART = ("kmeans",)
 
 
 class Measuring:
@@ -98,7 +100,8 @@ class Measuring:
                 # What was found is kept before it is used.
                 yield
                 speeds = [disk_speed(self.place.scratch)["read_bytes_per_s"]]
-                sittings = self.options.sittings if in_fits else 1
+                apart = in_fits or (name == "main" and each in APART)
+                sittings = self.options.sittings if apart else 1
                 duel = regimes.play(each, size, fitted, rounds if sittings == 1 else 1, sittings, engines, name)
                 speeds.append(disk_speed(self.place.scratch)["read_bytes_per_s"])
                 raw["workloads"][each] = {**duel.raw(), "disk_bytes_per_s": speeds, "commit": commit()}

@@ -99,11 +99,12 @@ they make of the rows themselves. `objects` is an RDD of a case class (an id, on
 
 A pass is one job over the cached data; the first two of each fit do not count. Both engines train on one file of the
 data first, which does not count either; then come {options.rounds} whole fits of each, in interleaved rounds whose
-order rotates. Figures are medians over all passes, a ratio is stock over Warmset. Before, fits of
-{options.tuning_iterations} iterations find each engine's best heap, collector (G1, Parallel) and serialiser (Java,
-Kryo; stock only) for each workload, of `objects` and `forest` also the young generation's size (a third of the heap, or
-{settings.YOUNG_PERCENT["stock"]} % of stock's and {settings.YOUNG_PERCENT["warmset"]} % of Warmset's), with a second
-try for those within a tenth of the fastest; linear regression and SVM take logistic
+order rotates ({options.sittings} of KMeans, each by new processes: they differ by up to 40 %). Figures are medians
+over all passes, a ratio is stock over Warmset. Before, fits of {options.tuning_iterations} iterations find each
+engine's best heap, collector (G1, Parallel) and serialiser (Java, Kryo; stock only) for each workload, of `objects`
+also the young generation's size (a third of the heap, or {settings.YOUNG_PERCENT["stock"]} % of stock's and
+{settings.YOUNG_PERCENT["warmset"]} % of Warmset's), with a second try for those within a tenth of the fastest; linear
+regression and SVM take logistic
 regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to
 eight digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
 

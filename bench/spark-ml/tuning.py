@@ -1,10 +1,10 @@
 """Finds each engine's best setting for a workload, with fits of a few iterations.
 
 First the heap, with the collector and the serialiser that Spark has by default; then the other collector with the
-best heap; where each pass makes objects anew, a larger young generation in all heaps as well; then (stock only:
-Warmset's blocks are not serialised) the other serialiser with the best of these. The RDD of objects is tried serialised
-as well, by Kryo. What comes close to the fastest is tried once more, as it is itself: two engines
-that are set alike differ by some per cent.
+best heap; then (stock only: Warmset's blocks are not serialised) the other serialiser with the best of these. The RDD
+of objects is made anew in each pass: a larger young generation is tried in all heaps as well, and serialised by Kryo.
+What comes close to the fastest is tried once more, as it is itself: two engines that are set alike differ by some per
+cent.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from harness.workloads import Size, workload
 # Times the fastest's seconds.
 CLOSE = 1.1
 TRIES = 2
-# Stock Spark makes what was on disk anew in each pass, Warmset all.
-MAKES_OBJECTS = ("objects", "forest")
 
 
 @dataclass
@@ -50,7 +48,7 @@ class Search:
         for setting in settings.heaps(engine, total_bytes):
             self.try_out(setting)
         self.try_out(replace(self.leader(), collector="Parallel"))
-        if self.name in MAKES_OBJECTS:
+        if self.name == "objects":
             young = replace(self.leader(), collector="Parallel", young_percent=settings.YOUNG_PERCENT[engine])
             for setting in settings.heaps(engine, total_bytes):
                 self.try_out(replace(young, heap_bytes=setting.heap_bytes))
