@@ -138,7 +138,8 @@ def test_other_collectors_give_memory_back_too(launch: Launch, collector: str) -
     assert not said
     assert samples[0]["heap_committed_bytes"] >= 560 * MIB, "the heap has grown before"
     # The parallel collector's young generation may grow again, after a collection that made the old one small.
-    assert min(each["heap_committed_bytes"] for each in samples) <= 500 * MIB, samples[-1]
+    seen = samples if collector == "parallel" else samples[-1:]
+    assert min(each["heap_committed_bytes"] for each in seen) <= 500 * MIB, samples[-1]
     assert median_late(samples, "budget_bytes") >= 256 * MIB, samples[-1]
     assert median_late(samples, "heap_committed_bytes", "pool_bytes") <= total * MIB, samples[-1]
 

@@ -13,7 +13,8 @@ MIB = 1 << 20
 PARTS = ("main", "fits", "memory", "regimes")
 # Data over memory in `main`, and in the two further regimes.
 MAIN, FURTHER = 2.0, (1.0, 4.0)
-# In `fits`, where the ratio is small, at least so many pairs of new processes play one round each.
+# In `fits`, where the ratio is small, and for KMeans, whose processes differ, at least so many pairs of new processes
+# play one round each.
 SITTINGS = 3
 # One of each kind: what a trainer caches, and small objects.
 QUICK_WORKLOADS = ("lgr", "objects")
@@ -47,7 +48,7 @@ class Options:
 
     @property
     def sittings(self) -> int:
-        """New processes of each engine in `fits`; with `quick` the same ones play all rounds."""
+        """New processes of each engine, one round each; with `quick` the same ones play all rounds."""
         return 1 if self.quick else max(SITTINGS, self.rounds)
 
     @property
@@ -77,7 +78,8 @@ def parse() -> Options:
     parser.add_argument(
         "--rounds",
         type=int,
-        help=f"whole fits of each engine that are timed (in fits at least {SITTINGS}, each in a process of its own)",
+        help="whole fits of each engine that are timed "
+        f"(in fits, and of kmeans, at least {SITTINGS}, each in a process of its own)",
     )
     parser.add_argument("--iterations", type=int, help="iterations of a fit")
     parser.add_argument(

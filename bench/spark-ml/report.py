@@ -84,6 +84,7 @@ def readme(options: Options, raw_file: str, chart_file: str) -> str:
     arguments += " --single" if options.single else ""
     arguments += "" if options.read_ahead_kb is None else f" --read-ahead {options.read_ahead_kb}"
     precision = "of the precision of 32-bit floats" if options.single else "of full precision"
+    apart = "" if options.quick else f" ({options.sittings} of KMeans, whose processes differ: each by new ones)"
     return f"""# spark-ml
 
 `make bench B=spark-ml{quick} ARGS="{arguments}"`, on the machine described in `{raw_file}`, which has all options,
@@ -99,12 +100,11 @@ they make of the rows themselves. `objects` is an RDD of a case class (an id, on
 
 A pass is one job over the cached data; the first two of each fit do not count. Both engines train on one file of the
 data first, which does not count either; then come {options.rounds} whole fits of each, in interleaved rounds whose
-order rotates ({options.sittings} of KMeans, each by new processes: they differ by up to 40 %). Figures are medians
-over all passes, a ratio is stock over Warmset. Before, fits of {options.tuning_iterations} iterations find each
-engine's best heap, collector (G1, Parallel) and serialiser (Java, Kryo; stock only) for each workload, of `objects`
-also the young generation's size (a third of the heap, or {settings.YOUNG_PERCENT["stock"]} % of stock's and
-{settings.YOUNG_PERCENT["warmset"]} % of Warmset's), with a second try for those within a tenth of the fastest; linear
-regression and SVM take logistic
+order rotates{apart}. Figures are medians over all passes, a ratio is stock
+over Warmset. Before, fits of {options.tuning_iterations} iterations find each engine's best heap, collector (G1,
+Parallel) and serialiser (Java, Kryo; stock only) for each workload, of `objects` also the young generation's size (the
+collector's choice, or {settings.YOUNG_PERCENT["stock"]} % of stock's heap and {settings.YOUNG_PERCENT["warmset"]} % of
+Warmset's), with a second try for those within a tenth of the fastest; linear regression and SVM take logistic
 regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to
 eight digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
 

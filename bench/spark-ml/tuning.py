@@ -2,9 +2,9 @@
 
 First the heap, with the collector and the serialiser that Spark has by default; then the other collector with the
 best heap; then (stock only: Warmset's blocks are not serialised) the other serialiser with the best of these. The RDD
-of objects is made anew in each pass: a larger young generation is tried in all heaps as well, and serialised by Kryo.
-What comes close to the fastest is tried once more, as it is itself: two engines that are set alike differ by some per
-cent.
+of objects is tried serialised as well, by Kryo; and since each pass makes its objects anew, a larger young generation
+with the best of all these, in all heaps. What comes close to the fastest is tried once more, as it is itself: two
+engines that are set alike differ by some per cent.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Search:
         for setting in settings.heaps(engine, total_bytes):
             self.try_out(setting)
         self.try_out(replace(self.leader(), collector="Parallel"))
-        if self.name == "objects":
-            young = replace(self.leader(), collector="Parallel", young_percent=settings.YOUNG_PERCENT[engine])
-            for setting in settings.heaps(engine, total_bytes):
-                self.try_out(replace(young, heap_bytes=setting.heap_bytes))
         if engine == "stock":
             self.try_out(replace(self.leader(), serialiser="kryo"))
         if engine == "stock" and self.name == "objects":
             self.try_out(replace(self.leader(), serialiser="kryo", level="MEMORY_AND_DISK_SER"))
+        if self.name == "objects":
+            young = replace(self.leader(), collector="Parallel", young_percent=settings.YOUNG_PERCENT[engine])
+            for setting in settings.heaps(engine, total_bytes):
+                self.try_out(replace(young, heap_bytes=setting.heap_bytes))
         within = CLOSE * self.seconds(self.leader())
         close = [setting for setting in self.tries if self.seconds(setting) <= within < math.inf]
         if len(close) > 1:

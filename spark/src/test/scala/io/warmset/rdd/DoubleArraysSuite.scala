@@ -76,10 +76,11 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
     val written = write(elements)
     try {
-      val source = written.source
-      source.reuse(new SpareArrays)
+      val (source, spares) = (written.source, new SpareArrays)
+      source.reuse(spares)
       var before: (Array[Double], Array[Double]) = null
       for ((first, second) <- elements) {
+        spares.startAgain()
         val read = written.coder.read(source).asInstanceOf[(Array[Double], Array[Double])]
         assert(bits(read._1) == bits(first) && bits(read._2) == bits(second))
         assert(read._1 ne read._2)
@@ -91,16 +92,30 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("an element with more arrays than are kept") {
-    val elements = Seq.tabulate(3)(e => Array.tabulate(20)(i => Array.fill(300)(e * 1e10 + i)))
+    val elements = Seq.tabulate(3)(e => Array.tabulate(150)(i => Array.fill(300)(e * 1e10 + i)))
+    val seen = readAgain(elements)(_.map(_.toSeq).toSeq)
+    assert(seen >= 150 && seen < 300, "of those beyond the kept ones each is new")
+  }
+
+  test("arrays of ints are used again, and several elements may have theirs at a time") {
+    val elements = Seq.tabulate(6)(e => Array.tabulate(4)(i => Array.tabulate(20)(e * 100 + i + _)))
+    assert(readAgain(elements, together = 2)(_.map(_.toSeq).toSeq) == 8)
+  }
+
+  /** Reads all, so many at a time before arrays are used again; gives how many arrays there were. */
+  private def readAgain[T <: AnyRef](elements: Seq[Array[T]], together: Int = 1)(shown: Array[T] => Any): Int = {
     val written = write(elements)
     try {
-      val source = written.source
-      source.reuse(new SpareArrays)
-      for (element <- elements) {
-        val read = written.coder.read(source).asInstanceOf[Array[Array[Double]]]
-        assert(read.map(_.toSeq).toSeq == element.map(_.toSeq).toSeq)
-        assert(read.map(System.identityHashCode).distinct.length == 20)
+      val (source, spares) = (written.source, new SpareArrays)
+      source.reuse(spares)
+      val arrays = java.util.Collections.newSetFromMap(new java.util.IdentityHashMap[AnyRef, java.lang.Boolean])
+      for (some <- elements.grouped(together)) {
+        spares.startAgain()
+        val read = some.map(_ => written.coder.read(source).asInstanceOf[Array[T]])
+        assert(read.map(shown) == some.map(shown))
+        read.flatten.foreach(arrays.add)
       }
+      arrays.size
     } finally written.close()
   }
 

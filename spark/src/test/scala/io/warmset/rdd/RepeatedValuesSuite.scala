@@ -127,9 +127,10 @@ class RepeatedValuesSuite extends AnyFunSuite {
   test("arrays that are used again") {
     val elements = IndexedSeq.tabulate(5000)(i => Array.fill(5 + i / 2500)(i % 20 / 3.0))
     val all = write(elements)
-    val source = all.source
-    source.reuse(new SpareArrays)
+    val (source, spares) = (all.source, new SpareArrays)
+    source.reuse(spares)
     val read = elements.map { element =>
+      spares.startAgain()
       val got = all.coder.read(source).asInstanceOf[Array[Double]]
       assert(bits(got) == bits(element))
       got

@@ -79,6 +79,9 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
     "k-means" -> { d =>
       bits(new KMeans().setK(4).setSeed(7).setMaxIter(4).fit(d).clusterCenters.flatMap(_.toArray))
     },
+    "k-means over blocks" -> { d =>
+      bits(new KMeans().setK(4).setSeed(7).setMaxIter(4).setSolver("block").fit(d).clusterCenters.flatMap(_.toArray))
+    },
     "Gaussian mixture" -> { d =>
       val model = new GaussianMixture().setK(2).setSeed(7).setMaxIter(2).fit(d)
       bits(model.weights ++ model.gaussians.flatMap(g => g.mean.toArray ++ g.cov.toArray))

@@ -19,7 +19,7 @@ object Blocks {
   }
 }
 
-/** MLlib's blocks of rows: their arrays are used again where an aggregator folds them, and nowhere else. */
+/** MLlib's blocks of rows: their arrays are used again where a tree aggregation folds them, and for nobody else here. */
 class BlocksSuite extends AnyFunSuite with WarmsetSession {
   import Blocks._
 
