@@ -137,10 +137,11 @@ def test_other_collectors_give_memory_back_too(launch: Launch, collector: str) -
     samples = seen["samples"]
     assert not said
     assert samples[0]["heap_committed_bytes"] >= 560 * MIB, "the heap has grown before"
-    # The parallel collector's young generation may grow again, after a collection that made the old one small.
+    # The parallel collector's young generation may grow by its 266 MiB again, after a collection that made the old one
+    # small; the pool then gets them back in small steps.
     seen = samples if collector == "parallel" else samples[-1:]
-    assert min(each["heap_committed_bytes"] for each in seen) <= 500 * MIB, samples[-1]
-    assert median_late(samples, "budget_bytes") >= 256 * MIB, samples[-1]
+    small = [each for each in seen if each["heap_committed_bytes"] <= 500 * MIB]
+    assert small and max(each["budget_bytes"] for each in small) >= 256 * MIB, samples[-1]
     assert median_late(samples, "heap_committed_bytes", "pool_bytes") <= total * MIB, samples[-1]
 
 
