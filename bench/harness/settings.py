@@ -49,6 +49,8 @@ class Setting:
     serialiser: str = "java"
     # Of the RDD of objects; MLlib's trainers choose theirs.
     level: str = "MEMORY_AND_DISK"
+    # Of blocks on disk and serialised ones, by LZ4: Spark's default. Warmset's regions are not.
+    compressed: bool = True
     # Of the heap; 0: as the collector has it.
     young_percent: int = 0
     # Of Warmset: heap and pool share one budget, and what fits stays on the heap.
@@ -67,6 +69,7 @@ class Setting:
         pool = "" if self.pool_bytes is None else f" + {self.pool_bytes >> 20}m"
         pool += " shared" if self.heap_first else ""
         kept = " serialised" if self.level.endswith("_SER") else ""
+        kept += "" if self.compressed else " not compressed"
         young = f" young {self.young_percent}%" if self.young_percent else ""
         return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector}{young} {self.serialiser}{kept}"
 
@@ -114,6 +117,7 @@ class Setting:
             "spark.serializer": SERIALISERS[self.serialiser],
             # Kryo writes the name of a class that it was not told of with each object.
             "spark.kryo.classesToRegister": "io.warmset.bench.Reading",
+            "spark.rdd.compress": str(self.compressed).lower(),
             "spark.bench.level": self.level,
             "spark.jars": ",".join(map(str, jars)),
             "spark.driver.extraClassPath": ":".join(map(str, jars)),

@@ -47,7 +47,8 @@ def setting(raw: dict) -> str:
     pool = f" + {raw['pool_bytes'] >> 20}m" if raw["pool_bytes"] else ""
     pool += " shared" if raw.get("heap_first") else ""
     young = f" young {raw['young_percent']}%" if raw.get("young_percent") else ""
-    return f"  {raw['heap_bytes'] >> 20}m{pool} {raw['collector']}{young} {raw['serialiser']}"
+    kept = "" if raw.get("compressed", True) else " not compressed"
+    return f"  {raw['heap_bytes'] >> 20}m{pool} {raw['collector']}{young} {raw['serialiser']}{kept}"
 
 
 def limits(found: dict) -> str:
@@ -102,9 +103,10 @@ A pass is one job over the cached data; the first two of each fit do not count. 
 data first, which does not count either; then come {options.rounds} whole fits of each, in interleaved rounds whose
 order rotates{apart}. Figures are medians over all passes, a ratio is stock
 over Warmset. Before, fits of {options.tuning_iterations} iterations find each engine's best heap, collector (G1,
-Parallel) and serialiser (Java, Kryo; stock only) for each workload, of `objects` also the young generation's size (the
-collector's choice, or {settings.YOUNG_PERCENT["stock"]} % of stock's heap and {settings.YOUNG_PERCENT["warmset"]} % of
-Warmset's), with a second try for those within a tenth of the fastest; linear regression and SVM take logistic
+Parallel), serialiser (Java, Kryo) and compression (Spark's default, LZ4, or none; both stock only) for each workload,
+of `objects` also the young generation's size (the collector's choice, or {settings.YOUNG_PERCENT["stock"]} % of stock's
+heap and {settings.YOUNG_PERCENT["warmset"]} % of Warmset's), with a second try for those within a tenth of the fastest;
+linear regression and SVM take logistic
 regression's{"; not in the quick form" if options.quick else ""}. Results are compared, to
 eight digits, over all fits of both engines: MLlib adds partial sums in the order in which they arrive.
 

@@ -1,10 +1,10 @@
 """Finds each engine's best setting for a workload, with fits of a few iterations.
 
 First the heap, with the collector and the serialiser that Spark has by default; then the other collector with the
-best heap; then (stock only: Warmset's blocks are not serialised) the other serialiser with the best of these. The RDD
-of objects is tried serialised as well, by Kryo; and since each pass makes its objects anew, a larger young generation
-with the best of all these, in all heaps. What comes close to the fastest is tried once more, as it is itself: two
-engines that are set alike differ by some per cent.
+best heap; then (stock only: Warmset's blocks are not serialised) the other serialiser with the best of these, and the
+best of these without compression. The RDD of objects is tried serialised as well, by Kryo; and since each pass makes
+its objects anew, a larger young generation with the best of all these, in all heaps. What comes close to the fastest is
+tried once more, as it is itself: two engines that are set alike differ by some per cent.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Search:
             self.try_out(replace(self.leader(), serialiser="kryo"))
         if engine == "stock" and self.name == "objects":
             self.try_out(replace(self.leader(), serialiser="kryo", level="MEMORY_AND_DISK_SER"))
+        if engine == "stock":
+            self.try_out(replace(self.leader(), compressed=False))
         if self.name == "objects":
             young = replace(self.leader(), collector="Parallel", young_percent=settings.YOUNG_PERCENT[engine])
             for setting in settings.heaps(engine, total_bytes):

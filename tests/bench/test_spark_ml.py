@@ -142,6 +142,15 @@ def test_a_larger_young_generation_is_tried_where_passes_make_objects(
     assert f"-Xmn{tried[0].heap_bytes * 70 // 100 >> 20}m" in options
 
 
+def test_stock_is_tried_without_compression(bench: dict, monkeypatch, tmp_path: Path):
+    search = bench["tuning"].Search
+    monkeypatch.setattr(search, "measured", lambda _, setting: 3.0 if setting.compressed else 2.0)
+    place = Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
+    for name in ("lgr", "objects"):
+        assert not search(name, None, place).best("stock", 3112 * MIB).compressed
+        assert search(name, None, place).best("warmset", 3112 * MIB).compressed, "its regions are not compressed anyway"
+
+
 def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     measuring = measure(bench, options(bench, monkeypatch), tmp_path)
     figures = measuring.figures()
@@ -158,6 +167,9 @@ def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     assert fits["rows"] == measuring.raw["regimes"]["main"]["rows"] // 2
     assert not fits["workloads"]["lr"]["alive_together"]
     assert [len(each["timings"]) for each in fits["workloads"]["lr"]["engines"].values()] == [3, 3], "a fit a sitting"
+    main = measuring.raw["regimes"]["main"]["workloads"]
+    rounds = {name: {len(each["timings"]) for each in found["engines"].values()} for name, found in main.items()}
+    assert rounds.pop("kmeans") == {3} and set.union(*rounds.values()) == {2}, "k-means has new processes for each fit"
     chosen = fits["workloads"]["lr"]["settings"]
     assert chosen["warmset"] == {
         **chosen["stock"],

@@ -74,8 +74,9 @@ def test_a_setting_stays_within_its_total():
 
 
 def test_an_engine_gets_its_collector_and_serialiser():
-    setting = Setting("warmset", 1638 * MIB, 640 * MIB, "Parallel", "kryo")
+    setting = Setting("warmset", 1638 * MIB, 640 * MIB, "Parallel", "kryo", compressed=False)
     spec = setting.spec(2, Path("/nowhere"), MIB)
+    assert spec.conf["spark.rdd.compress"] == "false" and "not compressed" in setting.title
     assert "-XX:+UseParallelGC" in spec.conf["spark.driver.extraJavaOptions"]
     assert spec.conf["spark.serializer"].endswith("KryoSerializer")
     assert spec.conf["spark.warmset.memory"] == f"{1638 - 640 - 640}m"
