@@ -96,7 +96,7 @@ class TrainersArraysSuite extends AnyFunSuite with WarmsetSession {
     val made = largeArraysBy {
       new BlockKMeans().setK(5).setSeed(7).setTol(0).setMaxIter(passes).setInitMode("random").setSolver("block").fit(data)
     }
-    // In each partition of each pass the first one, the ones after it, and the last.
+    // In each partition of each pass an array for the first block, one for those after it, one for the last, smaller one.
     assert(made >= passes && made < passes * blocks / 2, s"$passes passes over $blocks blocks")
   }
 
