@@ -2,4 +2,5 @@
 
 pub mod io;
 pub mod mm;
+mod sched;
 pub mod sysinfo;

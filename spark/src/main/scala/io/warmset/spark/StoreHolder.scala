@@ -69,6 +69,7 @@ object StoreHolder {
 
   def close(): Unit = synchronized {
     running.foreach(_.split.foreach(_.stop()))
+    HeldAhead.letGo()
     running.foreach(_.store.close())
     running = None
     RegionBlocks.clear()

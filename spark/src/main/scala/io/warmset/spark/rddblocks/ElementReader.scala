@@ -108,6 +108,8 @@ private[spark] object ElementReader {
   private val DecodeBytes = 64L << 10
 
   /** A reader that ends with the task, if there is one. */
-  def inTask(values: Iterator[Any]): ElementReader =
-    TaskReaders.closingOver(new StoredReader(values, Prefetch.bytesMax))(new ElementReader(_, _))
+  def inTask(values: Iterator[Any]): ElementReader = inTask(new StoredReader(values, Prefetch.bytesMax))
+
+  def inTask(source: StoredReader): ElementReader =
+    TaskReaders.closingOver(source)(new ElementReader(_, _))
 }

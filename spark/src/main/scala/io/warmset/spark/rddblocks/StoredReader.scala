@@ -12,7 +12,8 @@ import org.apache.spark.unsafe.Platform
  * The values of one RDD block, one at a time, with the bytes of those that are handles.
  *
  * Invariant: only the current value is pinned; those after it are started within a window, which is
- * one segment until `goOn` or the second `advance`, and nothing where the maximum is 0. Each has a
+ * one segment until `goOn` or the second `advance`, and nothing where the maximum is 0; before the
+ * first `advance` those are that `startAhead` was told to start. Each has a
  * reference on its region, so that one released in mid-scan stays readable. Not safe for use from
  * several threads. `close` is idempotent, and nothing can be read after it.
  */
@@ -25,6 +26,22 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
   private var windowBytes = NotBegun
   private var noRoom = false
   private var current: Started = _
+
+  /** What is read after these values. */
+  var next: Next = Nothing
+
+  /**
+   * Starts the first values, before anybody reads them, until so many bytes are ahead. No value can be read after an
+   * error.
+   */
+  def startAhead(bytes: Long): Unit = {
+    var useful = true
+    while (useful && aheadBytes < bytes && !noRoom && values.hasNext) {
+      add(started(values.next()))
+      useful = ahead.last.inRegion
+    }
+    noRoom = false
+  }
 
   /** Goes on to the next value; false at the end. */
   def advance(): Boolean = {
@@ -63,6 +80,7 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
     ahead.foreach(_.drop())
     current = null
     ahead.clear()
+    next.close()
   }
 
   private def lookAhead(): Unit = {
@@ -72,24 +90,46 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
     // What is on the heap needs no start: it waits upstream.
     var useful = current.inRegion
     while (useful && aheadBytes < windowBytes && !noRoom && plan()) useful = ahead.last.inRegion
+    val leftBytes = windowBytes - aheadBytes
+    if (windowBytes == prefetchBytesMax && leftBytes > 0 && !noRoom && !values.hasNext) next.start(leftBytes)
     noRoom = false
   }
 
   /** Takes one more value and starts its segment; false if there is none. */
   private def plan(): Boolean = values.hasNext && {
-    val started = values.next() match {
-      case stored: StoredBytes => reading(stored)(new Started(stored, stored))
-      case element => new Started(element, null)
+    values.next() match {
+      case stored: StoredBytes => reading(stored)(add(started(stored)))
+      case element => add(started(element))
     }
+    true
+  }
+
+  private def started(value: Any): Started = value match {
+    case stored: StoredBytes => new Started(stored, stored)
+    case element => new Started(element, null)
+  }
+
+  private def add(started: Started): Unit = {
     noRoom |= started.refused
     aheadBytes += started.bytes
     ahead += started
-    true
   }
 }
 
 private[spark] object StoredReader {
   private val NotBegun = -1L
+
+  /** What is read after the values of a reader, which closes it when it is closed itself. */
+  trait Next {
+    /** All values are started, with so many bytes of the window left. */
+    def start(bytes: Long): Unit
+    def close(): Unit
+  }
+
+  private object Nothing extends Next {
+    override def start(bytes: Long): Unit = ()
+    override def close(): Unit = ()
+  }
 
   /** A value of a block, with its hold if it is a handle. */
   private final class Started(val value: Any, val stored: StoredBytes) {

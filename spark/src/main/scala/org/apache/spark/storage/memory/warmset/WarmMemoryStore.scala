@@ -110,7 +110,8 @@ private[spark] class WarmMemoryStore(
 
   override def remove(blockId: BlockId): Boolean = {
     objects.blocks.remove(blockId)
-    super.remove(blockId)
+    try super.remove(blockId)
+    finally owned.left(blockId)
   }
 
   override def clear(): Unit = {
@@ -225,7 +226,7 @@ private[spark] class WarmMemoryStore(
   }
 
   override def getValues(blockId: BlockId): Option[Iterator[_]] = packed(blockId) match {
-    case Some(values) => Some(owned.present(values.iterator))
+    case Some(values) => Some(owned.read(blockId, values, packedUnlessObjects))
     case None => super.getValues(blockId)
   }
 
@@ -235,7 +236,11 @@ private[spark] class WarmMemoryStore(
     case None => super.getBytes(blockId)
   }
 
-  /** What stands for the values of the block, if something does; its lock is held. */
+  /** The same, where a look at a block of objects would make it one that was used. */
+  private def packedUnlessObjects(blockId: BlockId): Option[Array[_]] =
+    if (blockId.asRDDId.exists(objects.blocks.contains)) None else packed(blockId)
+
+  /** What stands for the values of the block, if something does; without its lock they may be closed any time. */
   private def packed(blockId: BlockId): Option[Array[_]] =
     blocks.synchronized(blocks.get(blockId)) match {
       case entry: DeserializedMemoryEntry[_] if entry.value.headOption.exists(owned.packed) =>
