@@ -89,18 +89,16 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("more data than memory") {
-    spark.stop()
-    spark = newSession(Map("spark.warmset.memory" -> "16m"))
-    def blocks = sc.parallelize(0 until 40, 4)
-      .map(i => Array.tabulate(200000)(j => (i * 7 + j).toDouble))
-    val expected = blocks.map(_.sum).collect().toSeq
-    val rdd = blocks.persist(StorageLevel.MEMORY_AND_DISK)
-    for (_ <- 1 to 3) assert(rdd.map(_.sum).collect().toSeq == expected)
-    eventually(assert(pins == 0))
-    rdd.unpersist(blocking = true)
-    assertNothingLeft()
-    spark.stop()
-    spark = newSession()
+    inSession("spark.warmset.memory" -> "16m") {
+      def blocks = sc.parallelize(0 until 40, 4)
+        .map(i => Array.tabulate(200000)(j => (i * 7 + j).toDouble))
+      val expected = blocks.map(_.sum).collect().toSeq
+      val rdd = blocks.persist(StorageLevel.MEMORY_AND_DISK)
+      for (_ <- 1 to 3) assert(rdd.map(_.sum).collect().toSeq == expected)
+      eventually(assert(pins == 0))
+      rdd.unpersist(blocking = true)
+      assertNothingLeft()
+    }
   }
 
   test("any number of elements in a segment") {
@@ -185,31 +183,27 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("an empty partition, and a small one which stays on the heap") {
-    spark.stop()
-    spark = newSession(Map("spark.warmset.smallPartition" -> "128k"))
-    val rdd = readings(3, 4).persist(StorageLevel.MEMORY_ONLY)
-    for (_ <- 1 to 2) assert(rdd.map(_.id).collect().toSeq == Seq(0, 1, 2))
-    assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 4)
-    rdd.unpersist(blocking = true)
-    spark.stop()
-    spark = newSession()
+    inSession("spark.warmset.smallPartition" -> "128k") {
+      val rdd = readings(3, 4).persist(StorageLevel.MEMORY_ONLY)
+      for (_ <- 1 to 2) assert(rdd.map(_.id).collect().toSeq == Seq(0, 1, 2))
+      assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 4)
+      rdd.unpersist(blocking = true)
+    }
   }
 
   test("a serialised block whose pieces are small, but not all of it, goes into a region") {
-    spark.stop()
-    spark = newSession(Map("spark.warmset.smallPartition" -> "16m"))
-    for ((count, inRegions) <- Seq((20, 1), (2, 0))) {
-      val rdd = sc.parallelize(0 until count, 1).map { i =>
-        val bytes = new Array[Byte](1 << 20)
-        new scala.util.Random(i).nextBytes(bytes)
-        bytes
-      }.persist(StorageLevel.MEMORY_ONLY_SER)
-      for (_ <- 1 to 2) assert(rdd.map(_.length.toLong).sum() == count.toDouble * (1 << 20))
-      assert(regions.length == inRegions)
-      rdd.unpersist(blocking = true)
+    inSession("spark.warmset.smallPartition" -> "16m") {
+      for ((count, inRegions) <- Seq((20, 1), (2, 0))) {
+        val rdd = sc.parallelize(0 until count, 1).map { i =>
+          val bytes = new Array[Byte](1 << 20)
+          new scala.util.Random(i).nextBytes(bytes)
+          bytes
+        }.persist(StorageLevel.MEMORY_ONLY_SER)
+        for (_ <- 1 to 2) assert(rdd.map(_.length.toLong).sum() == count.toDouble * (1 << 20))
+        assert(regions.length == inRegions)
+        rdd.unpersist(blocking = true)
+      }
     }
-    spark.stop()
-    spark = newSession()
   }
 
   /** Segments that a task's one reader holds after so many elements of four segments. */
@@ -239,15 +233,13 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("spark.warmset.prefetch.max=0: nothing is brought in ahead") {
-    spark.stop()
-    spark = newSession(Map("spark.warmset.prefetch.max" -> "0"))
-    for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
-      // The last one is in another segment than the first.
-      val pins = pinsAfter(level, 1, 200, 20000)
-      assert(pins.init.forall(_ == 1), s"$level: $pins")
+    inSession("spark.warmset.prefetch.max" -> "0") {
+      for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER)) {
+        // The last one is in another segment than the first.
+        val pins = pinsAfter(level, 1, 200, 20000)
+        assert(pins.init.forall(_ == 1), s"$level: $pins")
+      }
     }
-    spark.stop()
-    spark = newSession()
   }
 
   test("a read without a task that nobody ends gives everything back") {
@@ -441,17 +433,15 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("without the setting RDDs stay with Spark, but for persistWarm") {
-    spark.stop()
-    spark = newSession(Map("spark.warmset.rdd.enabled" -> "false"))
-    val stock = readings(5000).persist(StorageLevel.MEMORY_ONLY)
-    stock.count()
-    assert(regions.isEmpty)
-    val warm = readings(5000).persistWarm()
-    for (_ <- 1 to 2) assert(digest(warm) == digest(readings(5000)))
-    assert(regions.length == 2)
-    Seq(stock, warm).foreach(_.unpersist(blocking = true))
-    assertNothingLeft()
-    spark.stop()
-    spark = newSession()
+    inSession("spark.warmset.rdd.enabled" -> "false") {
+      val stock = readings(5000).persist(StorageLevel.MEMORY_ONLY)
+      stock.count()
+      assert(regions.isEmpty)
+      val warm = readings(5000).persistWarm()
+      for (_ <- 1 to 2) assert(digest(warm) == digest(readings(5000)))
+      assert(regions.length == 2)
+      Seq(stock, warm).foreach(_.unpersist(blocking = true))
+      assertNothingLeft()
+    }
   }
 }

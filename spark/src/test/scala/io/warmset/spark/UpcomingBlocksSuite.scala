@@ -86,28 +86,24 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("what is begun makes room for what is written: nothing stays on the heap for it") {
-    spark.stop()
-    spark = newSession(Map("spark.master" -> "local[6]", "spark.warmset.flashMax" -> "24m"))
-    // Some 3.5 MB a partition: memory and disk have room for one such RDD, and a little more.
-    val rdd = persisted(elements(Partitions * Width / 2))
-    for (_ <- 1 to 2) rdd.count()
-    assert(pins > 0, "the next pass is begun")
-    val other = persisted(elements(Partitions * Width / 2).map(_.reverse))
-    assert(sums(other).zip(sums(rdd)).forall { case (one, two) => (one - two).abs < 1e-6 })
-    rdd.unpersist(blocking = true)
-    other.unpersist(blocking = true)
-    spark.stop()
-    spark = newSession()
+    inSession("spark.master" -> "local[6]", "spark.warmset.flashMax" -> "24m") {
+      // Some 3.5 MB a partition: memory and disk have room for one such RDD, and a little more.
+      val rdd = persisted(elements(Partitions * Width / 2))
+      for (_ <- 1 to 2) rdd.count()
+      assert(pins > 0, "the next pass is begun")
+      val other = persisted(elements(Partitions * Width / 2).map(_.reverse))
+      assert(sums(other).zip(sums(rdd)).forall { case (one, two) => (one - two).abs < 1e-6 })
+      rdd.unpersist(blocking = true)
+      other.unpersist(blocking = true)
+    }
   }
 
   test("nothing is begun where nothing is to be brought in ahead") {
-    spark.stop()
-    spark = newSession(Map("spark.warmset.prefetch.max" -> "0"))
-    val rdd = persisted()
-    assert(handedOut(sums(rdd)) == ((expected, 0L)))
-    rdd.unpersist(blocking = true)
-    spark.stop()
-    spark = newSession()
+    inSession("spark.warmset.prefetch.max" -> "0") {
+      val rdd = persisted()
+      assert(handedOut(sums(rdd)) == ((expected, 0L)))
+      rdd.unpersist(blocking = true)
+    }
   }
 }
 

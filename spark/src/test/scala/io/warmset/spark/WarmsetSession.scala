@@ -43,6 +43,15 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
     builder.getOrCreate()
   }
 
+  /** Runs `body` with a session of its own. */
+  protected def inSession(more: (String, String)*)(body: => Unit): Unit = {
+    spark.stop()
+    spark = newSession(more.toMap)
+    body
+    spark.stop()
+    spark = newSession()
+  }
+
   override def beforeAll(): Unit = {
     super.beforeAll()
     spark = newSession()

@@ -35,11 +35,7 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
    * error.
    */
   def startAhead(bytes: Long): Unit = {
-    var useful = true
-    while (useful && aheadBytes < bytes && !noRoom && values.hasNext) {
-      add(started(values.next()))
-      useful = ahead.last.inRegion
-    }
+    fill(bytes)(add(_))
     noRoom = false
   }
 
@@ -47,7 +43,8 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
   def advance(): Boolean = {
     if (current != null) current.drop()
     current = null
-    val more = ahead.nonEmpty || plan()
+    if (ahead.isEmpty && values.hasNext) plan(values.next())
+    val more = ahead.nonEmpty
     if (more) {
       current = ahead.removeHead()
       aheadBytes -= current.bytes
@@ -87,29 +84,29 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
     // A reader that goes on past its beginning goes on to the end, nearly always.
     windowBytes =
       if (windowBytes == NotBegun) math.min(StoreRoom.FrameBytes, prefetchBytesMax) else prefetchBytesMax
-    // What is on the heap needs no start: it waits upstream.
-    var useful = current.inRegion
-    while (useful && aheadBytes < windowBytes && !noRoom && plan()) useful = ahead.last.inRegion
+    if (current.inRegion) fill(windowBytes)(plan)
     val leftBytes = windowBytes - aheadBytes
     if (windowBytes == prefetchBytesMax && leftBytes > 0 && !noRoom && !values.hasNext) next.start(leftBytes)
     noRoom = false
   }
 
-  /** Takes one more value and starts its segment; false if there is none. */
-  private def plan(): Boolean = values.hasNext && {
-    values.next() match {
-      case stored: StoredBytes => reading(stored)(add(started(stored)))
-      case element => add(started(element))
+  /** Starts values until so many bytes are ahead. What is on the heap needs no start: it waits upstream. */
+  private def fill(bytes: Long)(start: Any => Unit): Unit = {
+    var useful = true
+    while (useful && aheadBytes < bytes && !noRoom && values.hasNext) {
+      start(values.next())
+      useful = ahead.last.inRegion
     }
-    true
   }
 
-  private def started(value: Any): Started = value match {
-    case stored: StoredBytes => new Started(stored, stored)
-    case element => new Started(element, null)
+  /** Starts a value's segment; what cannot be read is lost. */
+  private def plan(value: Any): Unit = value match {
+    case stored: StoredBytes => reading(stored)(add(stored))
+    case element => add(element)
   }
 
-  private def add(started: Started): Unit = {
+  private def add(value: Any): Unit = {
+    val started = new Started(value)
     noRoom |= started.refused
     aheadBytes += started.bytes
     ahead += started
@@ -132,7 +129,12 @@ private[spark] object StoredReader {
   }
 
   /** A value of a block, with its hold if it is a handle. */
-  private final class Started(val value: Any, val stored: StoredBytes) {
+  private final class Started(val value: Any) {
+    /** Null if it is an element. */
+    val stored: StoredBytes = value match {
+      case stored: StoredBytes => stored
+      case _ => null
+    }
     val inRegion: Boolean = stored != null && stored.region != null
     val bytes: Long = if (inRegion) stored.bytes else 0L
     if (inRegion && !stored.region.retain()) {

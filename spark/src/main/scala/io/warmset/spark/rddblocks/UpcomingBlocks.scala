@@ -1,6 +1,7 @@
 package io.warmset.spark.rddblocks
 
 import java.util.concurrent.{CompletableFuture, TimeUnit}
+import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -25,12 +26,12 @@ private[spark] object UpcomingBlocks {
   private val lock = new Object
   private val begun = new mutable.HashMap[RDDBlockId, Begun]
   private val sweeps = new mutable.LinkedHashMap[Int, BlockSweep]
-  private var handedOut = 0L
+  private val handedOut = new AtomicLong
 
   HeldAhead.by(() => letGo())
 
   /** How many readers were begun for others, and used. */
-  private[spark] def handedOutCount: Long = lock.synchronized(handedOut)
+  private[spark] def handedOutCount: Long = handedOut.get
 
   /**
    * A reader of a block that a task opens.
@@ -43,7 +44,7 @@ private[spark] object UpcomingBlocks {
       begun.remove(block)
     }
     val taken = waiting.flatMap(_.take(values))
-    if (taken.isDefined) lock.synchronized(handedOut += 1)
+    if (taken.isDefined) handedOut.incrementAndGet()
     val reader = taken.getOrElse(new StoredReader(values.iterator, Prefetch.bytesMax))
     reader.next = new Next(block.rddId, find)
     reader
@@ -113,13 +114,10 @@ private[spark] object UpcomingBlocks {
     }
 
     /** The reader, if it is one of these very values: the block may have left and come back. */
-    def take(of: Array[_]): Option[StoredReader] = {
-      val found = synchronized {
-        val found = Option(reader)
-        if (values eq of) reader = null
-        found.filter(_ => values eq of)
-      }
-      if (found.isEmpty) close()
+    def take(of: Array[_]): Option[StoredReader] = synchronized {
+      if (values ne of) close()
+      val found = Option(reader)
+      reader = null
       found
     }
 
