@@ -158,7 +158,8 @@ def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     assert all(figures[name] == 3 for name in ("lr", "lgr", "svm", "kmeans", "objects", "forest"))
     assert figures["fits_worst"] == 3 and figures["objects_gc_ratio"] == pytest.approx(1 / 3, abs=1e-3)
     # The pool holds less than 3 of the 5 GiB: what misses takes the disk more than 2 s, a pass takes 0.5 s.
-    assert 0 < figures["limit_ratio"] < 0.3
+    assert figures["limit_ratio"] == 1
+    assert all(each["bound_s"] > 2 for each in measuring.raw["limit"].values())
     assert figures["min_memory_ratio"] == 1
     assert measuring.raw["memory"]["stock"]["bytes"] == 960 * MIB
     assert {each["collector"] for each in measuring.raw["settings"]["lgr"].values()} == {"Parallel"}
@@ -181,6 +182,22 @@ def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
     assert "least memory" in text and "results equal" in text and "DIFFER" not in text
     bench["chart"].save(measuring.raw["regimes"], tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 10_000
+
+
+def test_the_distance_to_the_limit(bench: dict):
+    setting = {"warmset": {"pool_bytes": 2e9, "total_bytes": 3e9}}
+    passed = {"seconds": 3.0, "live_bytes": 5e9, "read_bytes": 2e9}
+    main = {"passes": {"warmset": passed}, "settings": setting, "disk_bytes_per_s": [1e9, 3e9]}
+
+    def distance(fits_s: float) -> dict:
+        fits = {"passes": {"stock": {"seconds": fits_s}, "warmset": {"seconds": 9.0}}}
+        return bench["limit"].distances({"lr": main}, {"lr": fits}, 2)["lr"]
+
+    disk = distance(0.1)
+    assert (disk["bound_s"], disk["ratio"], disk["ratio_of_total"]) == (1.5, 2.0, 3.0)
+    resident = distance(1.25)
+    assert (resident["bound_s"], resident["ratio"], resident["ratio_of_total"]) == (2.5, 1.2, 1.2)
+    assert distance(2.0)["ratio"] == 1, "a pass that beats the bound is its own limit"
 
 
 def test_the_quick_form_keeps_its_engines(bench: dict, monkeypatch, tmp_path: Path):

@@ -129,7 +129,8 @@ object WarmsetConf {
       "within a batch; a quarter of the memory divided by the tasks that run at a time, if that " +
       "is less. It starts with one batch and doubles (RDDs: with one piece, and has all of it soon after). A " +
       "task that scans several partitions at a time, as in a zip or a join, has that much ahead " +
-      "in each. What an RDD's partition leaves of it at its end, the next one gets.")
+      "in each. What an RDD's partition leaves of it at its end, the next one gets (of levels that " +
+      "keep objects).")
 
   val RddEnabled: ConfKey[Boolean] = boolean("rdd.enabled", default = false,
     "Whether `rdd.persist()` keeps its data in regions as well, and with it what MLlib's trainers " +

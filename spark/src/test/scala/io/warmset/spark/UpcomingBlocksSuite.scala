@@ -73,6 +73,18 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
     eventually(timeout(Span(1000, Millis)))(assert(regions.isEmpty))
   }
 
+  test("a block that cannot be read when it is begun is not read in part: its task finds out") {
+    val rdd = persisted()
+    sums(rdd)
+    val ids = regions.map(_.path("id").asLong)
+    StoreAccess.destroy(ids(ids.length / 2))
+    val error = intercept[org.apache.spark.SparkException](sums(rdd))
+    assert(error.getMessage.contains("cannot be read"), error.getMessage)
+    eventually(assert(pins == 0 && inRegions(rdd.id) == Partitions - 1))
+    assert(sums(rdd) == expected)
+    rdd.unpersist(blocking = true)
+  }
+
   test("a task that stops early, and one that fails, leave nothing behind") {
     val rdd = persisted()
     assert(rdd.map(_.length).take(1).toSeq == Seq(Width))

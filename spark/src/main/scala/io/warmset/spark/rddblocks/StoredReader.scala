@@ -12,8 +12,8 @@ import org.apache.spark.unsafe.Platform
  * The values of one RDD block, one at a time, with the bytes of those that are handles.
  *
  * Invariant: only the current value is pinned; those after it are started within a window, which is
- * one segment until `goOn` or the second `advance`, and nothing where the maximum is 0; before the
- * first `advance` those are that `startAhead` was told to start. Each has a
+ * one segment until `goOn` or the second `advance`, and nothing where the maximum is 0; and those
+ * that `startAhead` was told to start before the first `advance`. Each has a
  * reference on its region, so that one released in mid-scan stays readable. Not safe for use from
  * several threads. `close` is idempotent, and nothing can be read after it.
  */
