@@ -120,5 +120,6 @@ eight digits, over all fits of both engines: MLlib adds partial sums in the orde
   disk; collection is what Spark counts of it; reading is the rest, waiting for the disk. `waits` are those that
   Warmset itself counts, summed over tasks.
 - `limit`: a pass in `main` over max(the faster engine's pass in `fits` for as many rows, bytes that the pool has no
-  room for / the disk's O_DIRECT bandwidth at its best queue depth, measured before and after the workload: the mean).
+  room for / the disk's O_DIRECT bandwidth at its best queue depth, measured before and after the workload: the mean),
+  at the least 1.
 """
