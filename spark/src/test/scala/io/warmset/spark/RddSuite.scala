@@ -159,7 +159,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
         .map[Any](i => if (i % 2 == 0) new Unserialisable(i) else (new Unserialisable(i), "inside"))
         .persist(level)
       for (_ <- 1 to 2) assert(rdd.map(Unserialisable.id).collect().toSeq == (0 until 2000))
-      assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 2)
+      eventually(assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 2))
       rdd.unpersist(blocking = true)
     }
   }
@@ -177,7 +177,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
         .distinct().collect().toSeq == Seq(63.5))
       val inMemory = sc.getRDDStorageInfo.find(_.id == rdd.id).get.memSize
       if (inRegions) assert(segments == 2 && inMemory < (2 << 20), s"$segments segments, $inMemory bytes")
-      else assert(regions.isEmpty && inMemory > n / 2 * 1024L, s"$segments segments, $inMemory bytes")
+      else eventually(assert(regions.isEmpty && inMemory > n / 2 * 1024L, s"$segments segments, $inMemory bytes"))
       rdd.unpersist(blocking = true)
     }
   }
@@ -200,7 +200,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
           bytes
         }.persist(StorageLevel.MEMORY_ONLY_SER)
         for (_ <- 1 to 2) assert(rdd.map(_.length.toLong).sum() == count.toDouble * (1 << 20))
-        assert(regions.length == inRegions)
+        eventually(assert(regions.length == inRegions))
         rdd.unpersist(blocking = true)
       }
     }
@@ -360,6 +360,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     sc.setCheckpointDir(directory.getPath)
     val expected = digest(readings(20000, 1))
     def breakIt(rdd: RDD[Reading]): Unit = {
+      eventually(assert(regions.length == 1))
       StoreAccess.destroy(regions.head.path("id").asLong)
       assert(intercept[SparkException](digest(rdd)).getMessage.contains("cannot be read"))
       eventually(assert(!Thread.getAllStackTraces.keySet.asScala.exists(_.getName.startsWith("warmset-remove-"))))

@@ -73,14 +73,20 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
     eventually(timeout(Span(1000, Millis)))(assert(regions.isEmpty))
   }
 
-  test("a block that cannot be read when it is begun is not read in part: its task finds out") {
-    val rdd = persisted()
-    sums(rdd)
-    val ids = regions.map(_.path("id").asLong)
-    StoreAccess.destroy(ids(ids.length / 2))
-    val error = intercept[org.apache.spark.SparkException](sums(rdd))
-    assert(error.getMessage.contains("cannot be read"), error.getMessage)
-    eventually(assert(pins == 0 && inRegions(rdd.id) == Partitions - 1))
+  test("a block that cannot be read when it is begun is not taken for an empty one: its task finds out") {
+    // One segment a block: a reader that has lost it has nothing left to fail on.
+    val rdd = persisted(elements(Partitions * Width / 8))
+    val expected = sums(rdd)
+    assert(segments == Partitions)
+    val (read, lost) = (0 until 4, 4 until 8)
+    val blocks = lost.map(RDDBlockId(rdd.id, _))
+    regions.map(_.path("id").asLong).filter(RegionBlocks.of(_).exists(blocks.contains(_))).foreach(StoreAccess.destroy)
+    assert(sums(rdd, read) == expected.take(4), "some of the others are begun, in vain")
+    for (split <- lost) {
+      val error = intercept[org.apache.spark.SparkException](sums(rdd, split to split))
+      assert(error.getMessage.contains("cannot be read"), error.getMessage)
+    }
+    eventually(assert(pins == 0 && inRegions(rdd.id) == Partitions - lost.length))
     assert(sums(rdd) == expected)
     rdd.unpersist(blocking = true)
   }

@@ -1,14 +1,12 @@
 package org.apache.spark.ml.warmset
 
-import java.lang.management.ManagementFactory
 import java.nio.file.Files
 
 import scala.jdk.CollectionConverters._
 
-import com.sun.management.{ThreadMXBean => HotSpotThreads}
 import io.warmset.spark.WarmsetSession
 import jdk.jfr.Recording
-import jdk.jfr.consumer.RecordingFile
+import jdk.jfr.consumer.{RecordedEvent, RecordingFile}
 import org.apache.spark.ml.clustering.{KMeans => BlockKMeans}
 import org.apache.spark.mllib.clustering.KMeans
 import org.apache.spark.mllib.linalg.{Vector, Vectors}
@@ -31,22 +29,35 @@ object TrainersArraysSuite {
   def bits(row: Int): Array[Double] = values(row).map(value => if (value < 0) 0.0 else 1.0)
 }
 
-/** Trainers that go over small elements make no arrays anew in each pass: the bytes that further passes allocate. */
+/** Trainers that go over small elements make no arrays anew in each pass, as JFR sees it. */
 class TrainersArraysSuite extends AnyFunSuite with WarmsetSession {
   import TrainersArraysSuite._
 
   override protected def settings: Map[String, String] = Map("spark.warmset.rdd.enabled" -> "true")
 
-  private val threads = ManagementFactory.getThreadMXBean.asInstanceOf[HotSpotThreads]
-
-  /** Bytes that the threads that live now have allocated so far; tasks' threads outlive their tasks. */
-  private def allocated(): Long = threads.getThreadAllocatedBytes(threads.getAllThreadIds).filter(_ > 0).sum
-
-  private def allocatedBy(work: => Unit): Long = {
-    val before = allocated()
-    work
-    allocated() - before
+  /** The allocations of `array`s that JFR's `event` tells of and that the reader of elements made for `work`. */
+  private def allocations(event: String, array: String)(work: => Unit): Seq[RecordedEvent] = {
+    val recording = new Recording
+    val file = Files.createTempFile("allocations", ".jfr")
+    try {
+      recording.enable(event).withStackTrace().`with`("throttle", "off")
+      recording.start()
+      work
+      recording.stop()
+      recording.dump(file)
+      RecordingFile.readAllEvents(file).asScala.toSeq.filter { made =>
+        made.getClass("objectClass").getName == array && made.getStackTrace != null &&
+          made.getStackTrace.getFrames.asScala.exists(_.getMethod.getType.getName.startsWith("io.warmset.rdd."))
+      }
+    } finally {
+      recording.close()
+      Files.delete(file)
+    }
   }
+
+  /** Samples: each is worth what its thread allocated since its last one, all of it in the arrays if these are most. */
+  private def sampledBytes(array: String)(work: => Unit): Long =
+    allocations("jdk.ObjectAllocationSample", array)(work).map(_.getLong("weight")).sum
 
   private def points(partitions: Int): RDD[(Vector, Double)] =
     spark.sparkContext.parallelize(0 until Rows, partitions).map(row => (Vectors.dense(values(row)), 1.0))
@@ -55,36 +66,16 @@ class TrainersArraysSuite extends AnyFunSuite with WarmsetSession {
     new KMeans().setK(5).setSeed(7).setEpsilon(0).setMaxIterations(passes)
       .setInitializationMode("random").runWithWeight(points, persists, None).clusterCenters.toSeq
 
-  /** Spark itself allocates some 20 MB in each job. */
   private def isLittle(bytes: Long, passes: Int, rows: Int, bytesOfValue: Int): Boolean =
-    bytes < passes.toLong * rows * Values * bytesOfValue / 2
+    bytes < passes.toLong * rows * Values * bytesOfValue / 10
 
   test("k-means") {
     val data = points(2)
     centers(data, 2, persists = true)
-    val few = allocatedBy(centers(data, 2, persists = true))
-    val many = allocatedBy(centers(data, 12, persists = true))
-    assert(isLittle(many - few, 10, Rows, 8), s"$few with 2 passes, $many with 12")
-  }
-
-  /** Arrays of doubles that are too large for a thread's buffer, made by the reader of elements meanwhile. */
-  private def largeArraysBy(work: => Unit): Int = {
-    val recording = new Recording
-    val file = Files.createTempFile("allocations", ".jfr")
-    try {
-      recording.enable("jdk.ObjectAllocationOutsideTLAB").withStackTrace()
-      recording.start()
-      work
-      recording.stop()
-      recording.dump(file)
-      RecordingFile.readAllEvents(file).asScala.count { event =>
-        event.getClass("objectClass").getName == "[D" && event.getStackTrace != null &&
-          event.getStackTrace.getFrames.asScala.exists(_.getMethod.getType.getName.startsWith("io.warmset.rdd."))
-      }
-    } finally {
-      recording.close()
-      Files.delete(file)
-    }
+    // Each starts with two passes of Spark's own over elements that it may keep.
+    val few = sampledBytes("[D")(centers(data, 2, persists = true))
+    val many = sampledBytes("[D")(centers(data, 12, persists = true))
+    assert(few > 0 && isLittle(many - few, 10, Rows, 8), s"$few in 2 passes, $many in 12")
   }
 
   // MLlib itself allocates more in each pass than there is data.
@@ -93,9 +84,10 @@ class TrainersArraysSuite extends AnyFunSuite with WarmsetSession {
     import session.implicits._
     val data = points(2).map { case (point, _) => Tuple1(point.asML) }.toDF("features")
     val (passes, blocks) = (6, Rows * Values * 8 >> 20)
-    val made = largeArraysBy {
+    // They are too large for a thread's buffer.
+    val made = allocations("jdk.ObjectAllocationOutsideTLAB", "[D") {
       new BlockKMeans().setK(5).setSeed(7).setTol(0).setMaxIter(passes).setInitMode("random").setSolver("block").fit(data)
-    }
+    }.length
     // In each partition of each pass an array for the first block, one for those after it, one for the last, smaller one.
     assert(made >= passes && made < passes * blocks / 2, s"$passes passes over $blocks blocks")
   }
@@ -116,8 +108,7 @@ class TrainersArraysSuite extends AnyFunSuite with WarmsetSession {
       RandomForest.trainClassifier(data, strategy, 1, "all", 7)
     }
     fit(1)
-    val few = allocatedBy(fit(1))
-    val many = allocatedBy(fit(4))
-    assert(isLittle(many - few, 14, rows, 4), s"$few with 1 pass, $many with 15")
+    val bytes = sampledBytes("[I")(fit(4))
+    assert(bytes > 0 && isLittle(bytes, 15, rows, 4), s"$bytes in 15 passes")
   }
 }
