@@ -23,7 +23,8 @@ ALLOWED = {
     "platform": set(),
     "sim": {"placement"},
     **dict.fromkeys(MIDDLE, GROUND),
-    **dict.fromkeys(("cli", "jni", "py"), GROUND | MIDDLE),
+    **dict.fromkeys(("jni", "py"), GROUND | MIDDLE),
+    "cli": GROUND | MIDDLE | {"sim"},
 }
 UNSAFE_IN = {"platform", "jni", "py", "direct", "region"}
 # The region store touches raw memory only where it hands addresses out and fills them.

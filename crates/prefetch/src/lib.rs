@@ -1,0 +1,1 @@
+//! Warm starts: records what a program reads, finds bursts and triggers, and prefetches on later runs.

@@ -1,0 +1,1 @@
+//! A deterministic machine model that runs the policies of `placement`.
