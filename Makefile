@@ -55,6 +55,11 @@ bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) 
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
+.PHONY: bench-launch
+bench-launch: .venv/.stamp $(STAMPS)/vmtouch
+	@cargo build -q --release --locked -p warmset-cli
+	@$(PY) bench/launch $(if $(QUICK),--quick) $(ARGS)
+
 .PHONY: bench-region-scan
 bench-region-scan: $(STAMPS)/base
 	@raw=target/region-scan.json; rm -f $$raw; \
@@ -142,7 +147,7 @@ reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/vmtouch: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | vmtouch | maven | venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -131,6 +131,15 @@ blas() {
     has_blas || say "there is no libblas.so.3 (Debian: libopenblas0-pthread): MLlib computes in Java"
 }
 
+# A baseline of the launch benchmark, which does without it where it is missing.
+vmtouch() {
+    type -P vmtouch >/dev/null && return
+    if has apt-get && is_root; then
+        packages vmtouch
+    fi
+    type -P vmtouch >/dev/null || say "there is no vmtouch: the launch benchmark runs without this baseline"
+}
+
 deny() {
     local version=0.20.2
     base
@@ -159,7 +168,8 @@ case ${1:-} in
     test) test_tools ;;
     blas) blas ;;
     deny) deny ;;
+    vmtouch) vmtouch ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | maven | venv DIR REQUIREMENTS" ;;
+    *) die "usage: setup.sh base | check | test | blas | deny | vmtouch | maven | venv DIR REQUIREMENTS" ;;
 esac
