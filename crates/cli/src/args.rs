@@ -22,11 +22,62 @@ pub enum Command {
     /// One line per finding on stdout: its state (ok, warn, bad), its value, and what follows from it. Exit code 0 if all
     /// is ok, 1 if there is a warning or something bad, 2 if the report could not be made.
     Doctor(DoctorArgs),
+    /// Record what a program reads, for `warmset run`
+    ///
+    /// Runs the program once, to its end, and writes a profile. The files may be in the page cache already. Needs root: the
+    /// kernel's page-cache tracepoints and fanotify show what is read. The exit code is the program's.
+    Learn(ProgramArgs),
+    /// Start a program while its files are prefetched
+    ///
+    /// A process of its own asks the kernel for the recorded ranges; the program takes this command's place, so that
+    /// signals, terminal, environment and exit code are its own. If anything fails, it runs as without this command.
+    Run(ProgramArgs),
+    /// List, show, check or remove profiles
+    Profile {
+        /// What to do.
+        #[command(subcommand)]
+        what: ProfileCommand,
+    },
     /// Write the man pages or the shell completions
     Generate {
         /// What to write.
         #[command(subcommand)]
         what: Generated,
+    },
+}
+
+/// A program and its arguments.
+#[derive(Debug, ClapArgs)]
+pub struct ProgramArgs {
+    /// The program, found on the PATH, and its arguments; a profile is for exactly these
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// What `warmset profile` can do.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// List all profiles
+    List {
+        /// Write JSON (schema 1)
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show when a program reads how much
+    Show {
+        /// The profile's name, from `warmset profile list`
+        name: String,
+        /// Write JSON (schema 1)
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check that the profiles' files have not changed: exit code 1 if more than 10 % of a profile's bytes have
+    Check,
+    /// Remove profiles
+    Rm {
+        /// Their names, from `warmset profile list`
+        #[arg(required = true)]
+        names: Vec<String>,
     },
 }
 

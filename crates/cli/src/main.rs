@@ -6,6 +6,7 @@
 mod args;
 mod doctor;
 mod generate;
+mod prefetch;
 mod units;
 
 use std::io::{self, Write};
@@ -18,6 +19,9 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let done = match args.command {
         Command::Doctor(wanted) => doctor::run(&wanted),
+        Command::Learn(wanted) => prefetch::learn(&wanted.command),
+        Command::Run(wanted) => prefetch::run(&wanted.command),
+        Command::Profile { what } => prefetch::profile(&what),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     };
     match done {

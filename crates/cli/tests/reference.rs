@@ -5,9 +5,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&[&str]; 4] = [
+const PAGES: [&[&str]; 10] = [
     &["--help"],
     &["doctor", "--help"],
+    &["learn", "--help"],
+    &["run", "--help"],
+    &["profile", "list", "--help"],
+    &["profile", "show", "--help"],
+    &["profile", "check", "--help"],
+    &["profile", "rm", "--help"],
     &["generate", "man", "--help"],
     &["generate", "completions", "--help"],
 ];
@@ -25,8 +31,9 @@ fn rendered() -> String {
          Written by `make reference` from the command itself. Data goes to stdout, messages to stderr.\n\n\
          | exit code | meaning |\n|---|---|\n\
          | 0 | done; for `doctor`: every finding is `ok` |\n\
-         | 1 | `doctor` has a finding that is `warn` or `bad` |\n\
+         | 1 | `doctor` has a finding that is `warn` or `bad`; `profile check` found a profile to learn again |\n\
          | 2 | the call was wrong, or it could not be carried out (the message says why) |\n\n\
+         `warmset learn` and `warmset run` end with the exit code of the program; 127 says that there is no such program.\n\n\
          `NO_COLOR` is respected. `warmset doctor --json` has a field `schema`, now 1, that is raised when a field is\n\
          renamed, removed, or changes its meaning; `data` within a finding belongs to the check.\n",
     );

@@ -1,6 +1,9 @@
 //! System calls and nearly all unsafe code of Warmset, one module per kernel area.
 
+pub mod detach;
 pub mod io;
 pub mod mm;
+pub mod opens;
 mod sched;
 pub mod sysinfo;
+pub mod tracing;
