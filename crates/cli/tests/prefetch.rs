@@ -42,7 +42,8 @@ fn with_a_profile_the_output_is_the_programs_alone() {
     let name = text(&listed.stdout).split_whitespace().next().unwrap().to_owned();
     let shown = warmset(data.path(), &["profile", "show", &name]);
     assert!(text(&shown.stdout).contains("burst") && shown.status.success());
-    let json: serde_json::Value = serde_json::from_slice(&warmset(data.path(), &["profile", "list", "--json"]).stdout).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_slice(&warmset(data.path(), &["profile", "list", "--json"]).stdout).unwrap();
     assert_eq!((json["schema"].as_u64(), json["profiles"].as_array().map(Vec::len)), (Some(1), Some(1)));
     assert!(warmset(data.path(), &["profile", "check"]).status.success());
     assert!(warmset(data.path(), &["profile", "rm", &name]).status.success());
