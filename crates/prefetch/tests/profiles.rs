@@ -26,7 +26,7 @@ fn what_was_saved_is_loaded_listed_and_removed() {
     let profile = profile_of(&[&file], vec![read(0, 0, 8192)]);
     let name = store.save(&profile).unwrap();
     assert_eq!(store.load(&name).unwrap(), profile);
-    assert_eq!(store.names().unwrap(), [name.clone()]);
+    assert_eq!(store.names().unwrap(), std::slice::from_ref(&name));
     store.remove(&name).unwrap();
     assert!(matches!(store.load(&name), Err(StoreError::Missing(_))));
     assert!(matches!(store.remove("../data"), Err(StoreError::Missing(_))));
