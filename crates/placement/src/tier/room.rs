@@ -1,5 +1,7 @@
 //! Free pages per tier while moves are being chosen.
 
+use std::collections::HashSet;
+
 use super::{Layout, Move, NOWHERE, Quantum, Tier};
 
 /// Collects moves that never put a tier over its capacity, nor exceed what the mover can copy into a tier.
@@ -7,6 +9,7 @@ use super::{Layout, Move, NOWHERE, Quantum, Tier};
 pub struct Room {
     free: Vec<u64>,
     budget: Vec<u64>,
+    moved: HashSet<u32>,
     moves: Vec<Move>,
 }
 
@@ -21,7 +24,7 @@ impl Room {
             }
         }
         let budget = vec![quantum.move_bytes_max / layout.page_bytes.max(1); free.len()];
-        Self { free, budget, moves: Vec::new() }
+        Self { free, budget, moved: HashSet::new(), moves: Vec::new() }
     }
 
     /// The pages that could be moved into this tier now.
@@ -31,9 +34,9 @@ impl Room {
         self.free.get(at).copied().unwrap_or(0).min(self.budget.get(at).copied().unwrap_or(0))
     }
 
-    /// Moves a page if there is room for it; says whether it did.
+    /// Moves a page if there is room for it and it has not moved in this quantum; says whether it did.
     pub fn take(&mut self, page: u32, from: Tier, to: Tier) -> bool {
-        if from == to || from == NOWHERE || self.into_tier(to) == 0 {
+        if from == to || from == NOWHERE || self.into_tier(to) == 0 || !self.moved.insert(page) {
             return false;
         }
         self.free[usize::from(to)] -= 1;
@@ -45,7 +48,10 @@ impl Room {
 
     /// Exchanges two pages: `out` leaves its tier first. Needs one free page where `out` goes.
     pub fn swap(&mut self, page: u32, from: Tier, out: u32, to: Tier) -> bool {
-        self.into_tier(from) > 0
+        page != out
+            && !self.moved.contains(&page)
+            && !self.moved.contains(&out)
+            && self.into_tier(from) > 0
             && self.budget[usize::from(to)] > 0
             && self.take(out, to, from)
             && self.take(page, from, to)
@@ -59,7 +65,7 @@ impl Room {
         if self.into_tier(from) == 0 || self.budget[usize::from(to)] == 0 {
             return false;
         }
-        outs.next().is_some_and(|out| self.swap(page, from, out, to))
+        outs.any(|out| !self.moved.contains(&out) && self.swap(page, from, out, to))
     }
 
     /// The moves so far.
