@@ -6,6 +6,7 @@
 mod args;
 mod doctor;
 mod generate;
+mod sim;
 mod units;
 
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let done = match args.command {
         Command::Doctor(wanted) => doctor::run(&wanted),
+        Command::Sim(wanted) => sim::run(&wanted),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     };
     match done {

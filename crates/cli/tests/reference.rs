@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&[&str]; 4] = [
+const PAGES: [&[&str]; 5] = [
     &["--help"],
     &["doctor", "--help"],
     &["generate", "man", "--help"],
     &["generate", "completions", "--help"],
+    &["sim", "--help"],
 ];
 
 fn help(args: &[&str]) -> String {

@@ -21,7 +21,7 @@ const SLOW_NS: f64 = 8e9;
 /// The bytes of an access.
 const LINE_BYTES: f64 = 64.0;
 /// Copies in flight per page: a copy's lines overlap, so a copy takes that much less than its lines' latencies.
-const COPY_OVERLAP: f64 = 8.0;
+const COPY_OVERLAP: f64 = 2.0;
 /// Of the share that would equalise the latencies, the part shifted in one quantum.
 const STEP: f64 = 0.5;
 
