@@ -44,6 +44,22 @@ pub enum Command {
         #[command(subcommand)]
         what: Generated,
     },
+    /// Simulate the published experiments with tiered memory
+    ///
+    /// Runs each placement policy on a model of the published machine and writes the table beside the published
+    /// figures. Every figure is simulated; none is measured on this machine.
+    Sim(SimArgs),
+}
+
+/// The options of `warmset sim`.
+#[derive(Debug, ClapArgs)]
+pub struct SimArgs {
+    /// Write the tables as JSON (schema 1)
+    #[arg(long)]
+    pub json: bool,
+    /// The seed of the samples; the same seed gives the same figures
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// A program and its arguments.

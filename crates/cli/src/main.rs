@@ -7,6 +7,7 @@ mod args;
 mod doctor;
 mod generate;
 mod prefetch;
+mod sim;
 mod units;
 
 use std::io::{self, Write};
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Learn(wanted) => prefetch::learn(&wanted.command),
         Command::Run(wanted) => prefetch::run(&wanted.command),
         Command::Profile { what } => prefetch::profile(&what),
+        Command::Sim(wanted) => sim::run(&wanted),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     };
     match done {

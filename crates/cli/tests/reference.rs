@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&[&str]; 10] = [
+const PAGES: [&[&str]; 11] = [
     &["--help"],
     &["doctor", "--help"],
     &["learn", "--help"],
@@ -16,6 +16,7 @@ const PAGES: [&[&str]; 10] = [
     &["profile", "rm", "--help"],
     &["generate", "man", "--help"],
     &["generate", "completions", "--help"],
+    &["sim", "--help"],
 ];
 
 fn help(args: &[&str]) -> String {

@@ -10,6 +10,7 @@ mod prefault;
 mod score;
 mod split;
 mod stream_reserve;
+pub mod tier;
 
 pub use keep_set::{Class, KeepSet, Key, Verdict};
 pub use page_size::{HugePageChoice, PageSupport, PoolPages, pool_pages};

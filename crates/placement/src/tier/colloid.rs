@@ -1,0 +1,85 @@
+//! Page choice for a balance: pages whose access shares add up to what should change tier.
+
+use super::{Quantum, Room, Shift, Tier};
+
+/// Pages in order of heat, and what they share of all accesses.
+#[derive(Debug)]
+pub struct PageShares<'a> {
+    heat: &'a [f32],
+    all: f64,
+    floor: f32,
+}
+
+impl<'a> PageShares<'a> {
+    /// `heat` per page; pages at `floor` or below are taken for cold, and are not moved for the balance's sake.
+    #[must_use]
+    pub fn new(heat: &'a [f32], floor: f32) -> Self {
+        Self { heat, all: heat.iter().map(|heat| f64::from(*heat)).sum(), floor }
+    }
+
+    /// A page's part of all accesses.
+    #[must_use]
+    pub fn share(&self, page: u32) -> f64 {
+        if self.all > 0.0 { f64::from(self.heat[page as usize]) / self.all } else { 0.0 }
+    }
+
+    /// The `most` hottest pages of a tier, hottest first, and the `most` coldest, coldest first.
+    #[must_use]
+    pub fn ends(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> (Vec<u32>, Vec<u32>) {
+        let heat = |page: u32| self.heat[page as usize];
+        let mut hot: Vec<u32> = Vec::new();
+        let mut cold: Vec<u32> = Vec::new();
+        for (page, &at) in (0_u32..).zip(quantum.residency) {
+            if at == tier {
+                if heat(page) > self.floor {
+                    hot.push(page);
+                }
+                cold.push(page);
+            }
+        }
+        first(&mut hot, most, |page| -heat(page));
+        first(&mut cold, most, heat);
+        (hot, cold)
+    }
+
+    /// Moves pages between tier 0 and tier 1 until `shift.share` is used up: hot ones first, swapped with cold ones
+    /// where the goal is full.
+    pub fn shift(&self, quantum: &Quantum<'_>, shift: Shift, pages_max: usize, room: &mut Room) {
+        let (from, to): (Tier, Tier) = if shift.promote { (1, 0) } else { (0, 1) };
+        let mut left = shift.share;
+        let (hot, _) = self.ends(quantum, from, pages_max.saturating_mul(2));
+        let (_, outs) = self.ends(quantum, to, pages_max);
+        let mut outs = outs.into_iter().peekable();
+        let mut taken = 0;
+        for page in hot {
+            if taken == pages_max {
+                break;
+            }
+            let against = match outs.peek() {
+                Some(&out) if room.into_tier(to) == 0 => self.share(out),
+                _ => 0.0,
+            };
+            let gain = self.share(page) - against;
+            if gain <= 0.0 || gain > left {
+                continue;
+            }
+            if !room.bring(page, from, to, &mut outs) {
+                break;
+            }
+            left -= gain;
+            taken += 1;
+        }
+    }
+}
+
+/// Leaves the `most` pages with the smallest keys, in order; ties by page.
+pub(super) fn first(pages: &mut Vec<u32>, most: usize, key: impl Fn(u32) -> f32) {
+    let order = |a: &u32, b: &u32| key(*a).total_cmp(&key(*b)).then(a.cmp(b));
+    if most == 0 {
+        pages.clear();
+    } else if pages.len() > most {
+        pages.select_nth_unstable_by(most - 1, order);
+        pages.truncate(most);
+    }
+    pages.sort_unstable_by(order);
+}

@@ -1,0 +1,109 @@
+//! MEMTIS: a histogram of access counts sets the hot threshold so that hot pages fill the default tier.
+
+use super::colloid::first;
+use super::{Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, TierPolicy, Tracking};
+
+/// Counts are halved after this many samples.
+const COOLING_SAMPLES: f64 = 2_000_000.0;
+/// Bins of the histogram: powers of two.
+const BINS: usize = 16;
+/// The part of the default tier that is kept free.
+const RESERVE: f64 = 0.03;
+
+/// The policy. Pages are not split: the simulator's have one heat throughout.
+#[derive(Debug)]
+pub struct Memtis {
+    layout: Layout,
+    heat: Vec<f32>,
+    samples: f64,
+    seen: Smoothed,
+    balance: Option<Balance>,
+}
+
+impl Memtis {
+    /// `form`: how Colloid is to find its shift; `None` for MEMTIS alone.
+    #[must_use]
+    pub fn new(layout: Layout, form: Option<Form>) -> Self {
+        let seen = Smoothed::new(2, 0.7);
+        Self { layout, heat: Vec::new(), samples: 0.0, seen, balance: form.map(Balance::new) }
+    }
+
+    fn count(&mut self, quantum: &Quantum<'_>) {
+        self.heat.resize(quantum.residency.len(), 0.0);
+        for sample in quantum.samples {
+            if let Some(heat) = self.heat.get_mut(sample.page as usize) {
+                *heat += sample.weight as f32;
+                self.samples += sample.weight;
+            }
+        }
+        if self.samples >= COOLING_SAMPLES {
+            self.samples = 0.0;
+            self.heat.iter_mut().for_each(|heat| *heat *= 0.5);
+        }
+    }
+
+    /// The smallest bin such that the pages in it and above fit into the default tier.
+    fn threshold(&self) -> usize {
+        let room = self.layout.capacity_pages.first().copied().unwrap_or(0) as f64 * (1.0 - RESERVE);
+        let mut bins = [0_u64; BINS];
+        self.heat.iter().for_each(|heat| bins[bin(*heat)] += 1);
+        let mut above = 0;
+        for at in (1..BINS).rev() {
+            above += bins[at];
+            if above as f64 > room {
+                return (at + 1).min(BINS - 1);
+            }
+        }
+        1
+    }
+}
+
+fn bin(heat: f32) -> usize {
+    ((heat + 1.0).log2() as usize).min(BINS - 1)
+}
+
+impl TierPolicy for Memtis {
+    fn name(&self) -> &'static str {
+        if self.balance.is_some() { "memtis+colloid" } else { "memtis" }
+    }
+
+    fn quantum_ns(&self) -> u64 {
+        500_000_000
+    }
+
+    fn tracking(&self) -> Tracking {
+        Tracking::Samples { period: 5003 }
+    }
+
+    fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move> {
+        self.count(quantum);
+        self.seen.add(quantum.tiers);
+        let mut room = Room::new(&self.layout, quantum);
+        let pages_max = (quantum.move_bytes_max / self.layout.page_bytes.max(1)) as usize;
+        if let Some(balance) = &mut self.balance {
+            if let Some(pair) = self.seen.pair() {
+                let shift = balance.step(&pair);
+                PageShares::new(&self.heat, 2.0).shift(quantum, shift, pages_max, &mut room);
+            }
+            return room.moves();
+        }
+        let threshold = self.threshold();
+        let pages = |tier, hot: bool| -> Vec<u32> {
+            (0_u32..)
+                .zip(quantum.residency)
+                .filter(|&(page, &at)| at == tier && (bin(self.heat[page as usize]) >= threshold) == hot)
+                .map(|(page, _)| page)
+                .collect()
+        };
+        let (mut hot, mut outs) = (pages(1, true), pages(0, false));
+        first(&mut hot, pages_max, |page| -self.heat[page as usize]);
+        first(&mut outs, pages_max, |page| self.heat[page as usize]);
+        let mut outs = outs.into_iter();
+        for page in hot {
+            if !room.bring(page, 1, 0, &mut outs) {
+                break;
+            }
+        }
+        room.moves()
+    }
+}

@@ -1,1 +1,0 @@
-//! Trackers, latency sources and movers that manage a running process over several memory nodes.
