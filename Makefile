@@ -66,6 +66,11 @@ bench-region-scan: $(STAMPS)/base
 	cargo run -q --release --locked -p region-scan -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
 	test ! -f $$raw || python3 -m harness.machine region-scan $$raw bench/region-scan/README.md $(if $(QUICK),quick)
 
+.PHONY: bench-sim
+bench-sim: $(STAMPS)/base
+	@cargo build -q --release --locked -p warmset-cli
+	@python3 bench/sim $(if $(QUICK),--quick) $(ARGS)
+
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
