@@ -108,6 +108,7 @@ fuzz: $(STAMPS)/base ## Feed the region-file parser random bytes (FUZZ_SECONDS=6
 .PHONY: test-bench
 test-bench:
 	$(MAKE) bench B=region-scan QUICK=1
+	$(MAKE) bench B=sim QUICK=1
 	$(MAKE) bench B=spark-sql QUICK=1
 	$(MAKE) bench B=spark-ml QUICK=1
 	$(MAKE) bench B=spark-hugepages QUICK=1

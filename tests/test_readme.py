@@ -175,6 +175,16 @@ def test_looking_at_the_machine(workdir: Path) -> None:
     assert "complete -F" in (workdir / "bash").read_text()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="recording needs root")
+def test_warm_starts(workdir: Path) -> None:
+    """A program that is there, in place of the debugger."""
+    code = replaced(block("sh", "warmset learn"), {"sudo ": "", "gdb --version": "python3 --version"})
+    for command in commands(code):
+        done = run(["bash", "-c", command], paths.REPOSITORY, {"XDG_DATA_HOME": f"{workdir}/xdg"})
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert done.stdout.startswith("Python 3") and done.stderr == ""
+
+
 @pytest.mark.parametrize("command", commands(block("sh", "make demo")))
 def test_make_knows_what_the_readme_makes(command: str) -> None:
     """`make` says what it would do; the steps themselves are what calls this test, and `.ci/run`."""

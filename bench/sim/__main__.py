@@ -1,4 +1,4 @@
-"""`make bench B=sim`: runs `warmset sim --json`, checks it against the published figures, keeps it. All is simulated."""
+"""`make bench B=sim`: runs `warmset sim --json`, compares it with the published figures, keeps it. All is simulated."""
 
 from __future__ import annotations
 
