@@ -121,7 +121,7 @@ def measure(command: list[str], rounds: int, environment: dict[str, str]) -> dic
                 left.append(cache.resident_fraction(files))
                 cold_files_stay_cold(environment)
             else:
-                timed(command, environment)
+                timed(variant(name, command, known["files"]), environment)
             taken = timed(variant(name, command, known["files"]), environment)
             if turn > 0:
                 seconds[name].append(taken)

@@ -10,7 +10,12 @@ use warmset_prefetch::{Recorded, record};
 fn recorded(test: &str, script: &str) -> Option<Recorded> {
     match record(PathBuf::from("/bin/sh"), vec!["-c".into(), script.into()]) {
         Ok(recorded) => Some(recorded),
-        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound | ErrorKind::Unsupported) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::PermissionDenied | ErrorKind::NotFound | ErrorKind::Unsupported
+            ) =>
+        {
             eprintln!("SKIPPED {test}: this machine cannot record: {error}");
             None
         }
