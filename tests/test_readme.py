@@ -175,10 +175,14 @@ def test_looking_at_the_machine(workdir: Path) -> None:
     assert "complete -F" in (workdir / "bash").read_text()
 
 
+# A user's way to record as root into the own profiles.
+SUDO = 'sudo env XDG_DATA_HOME="$HOME/.local/share" '
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="recording needs root")
 def test_warm_starts(workdir: Path) -> None:
     """A program that is there, in place of the debugger."""
-    code = replaced(block("sh", "warmset learn"), {"sudo ": "", "gdb --version": "python3 --version"})
+    code = replaced(block("sh", "warmset learn"), {SUDO: "", "gdb --version": "python3 --version"})
     for command in commands(code):
         done = run(["bash", "-c", command], paths.REPOSITORY, {"XDG_DATA_HOME": f"{workdir}/xdg"})
         assert done.returncode == 0, f"{command}: {done.stderr}"
