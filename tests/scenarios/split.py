@@ -21,6 +21,8 @@ KEYS = (
     "split_moves_total",
     "split_collections_total",
 )
+# How long scans wait for what they look for.
+SCANS_SECONDS_MAX = 120.0
 
 
 class Sampler:
@@ -55,15 +57,28 @@ def cached(spark: SparkSession, mebibytes: int) -> DataFrame:
     return frame
 
 
-def scans(spark: SparkSession, mebibytes: int, seconds: float, heap_mebibytes: int = 0) -> dict[str, Any]:
-    """Scans a cached frame again and again, after a heap that has grown to hold so much and dropped it."""
+def scans(
+    spark: SparkSession, mebibytes: int, seconds: float, heap_mebibytes: int = 0, until: dict[str, int] | None = None
+) -> dict[str, Any]:
+    """Scans a cached frame again and again, after a heap that has grown to hold so much and dropped it.
+
+    With `until` it goes on, for two minutes at most, until a sample has no more than `until["heap_bytes"]` of heap and
+    no less than `until["budget_bytes"]` of budget: a busy machine's collector gives memory back late.
+    """
+
+    def is_there() -> bool:
+        return until is None or any(
+            each["heap_committed_bytes"] <= until["heap_bytes"] and each["budget_bytes"] >= until["budget_bytes"]
+            for each in samples
+        )
+
     passes = 0
     held = [spark._jvm.java.nio.ByteBuffer.allocate(8 << 20) for _ in range(heap_mebibytes // 8)]
     del held
     with Sampler(spark) as samples:
         frame = cached(spark, mebibytes)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        began = time.monotonic()
+        while (now := time.monotonic() - began) < seconds or (now < SCANS_SECONDS_MAX and not is_there()):
             # Another query each time: the same one would reuse its finished stages.
             frame.selectExpr(*[f"bit_xor(c{n} + {passes})" for n in range(8)]).collect()
             passes += 1
