@@ -1,0 +1,220 @@
+//! What is known of each descriptor: nothing yet, that the kernel serves it, or which mapped file it shows.
+
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use libc::c_int;
+
+use crate::{fault, files, kernel, lock, served};
+
+/// Higher descriptors go to the kernel.
+const DESCRIPTORS: usize = 1 << 16;
+/// A file is mapped at so many operations: for fewer the mapping costs more than it saves.
+const OPERATIONS_BEFORE: u32 = 8;
+/// A file that was too short then is looked at again after so many.
+const OPERATIONS_BEFORE_NEXT: u32 = 64;
+
+const TAG: u32 = 3;
+const UNKNOWN: u32 = 0;
+const KERNEL: u32 = 1;
+const SHOWN: u32 = 2;
+const WRITABLE: u32 = 4;
+const COUNT_SHIFT: u32 = 2;
+const INDEX_SHIFT: u32 = 3;
+
+static ALL: [AtomicU32; DESCRIPTORS] = [const { AtomicU32::new(UNKNOWN) }; DESCRIPTORS];
+static HIGH: AtomicU32 = AtomicU32::new(0);
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+/// How often a process of this family, all forked from the first, has made a descriptor append: in memory that they
+/// share, since a child's descriptors share that flag with its parent's.
+static APPENDS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+/// How many of these are known in this process.
+static APPENDS_KNOWN: AtomicU32 = AtomicU32::new(0);
+
+/// What a descriptor shows.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    pub index: usize,
+    pub can_write: bool,
+}
+
+fn slot(fd: c_int) -> Option<&'static AtomicU32> {
+    ALL.get(usize::try_from(fd).ok()?)
+}
+
+/// The process whose descriptors these are.
+pub fn belong_to_this_process() {
+    OWNER.store(kernel::process(), Ordering::Relaxed);
+}
+
+/// Called once, when the library is loaded; false if there is no memory to share.
+pub fn share_with_children() -> bool {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: the kernel chooses the address, so nothing that is mapped is replaced.
+    let base = unsafe { libc::syscall(libc::SYS_mmap, 0usize, files::PAGE, protection, flags, -1, 0usize) };
+    if base > 0 {
+        APPENDS.store(base as *mut AtomicU32, Ordering::Release);
+    }
+    base > 0
+}
+
+fn appends() -> Option<&'static AtomicU32> {
+    // SAFETY: null, or the mapping made when the library was loaded, which stays.
+    unsafe { APPENDS.load(Ordering::Acquire).as_ref() }
+}
+
+/// A descriptor appends from now on; so do its copies, and which ones these are is not known.
+pub fn appends_now() {
+    if let Some(appends) = appends() {
+        appends.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether no descriptor was made to append since it was looked at; if one was, none shows anything any more.
+pub fn none_appends() -> bool {
+    let Some(now) = appends().map(|appends| appends.load(Ordering::Acquire)) else {
+        return false;
+    };
+    if now == APPENDS_KNOWN.load(Ordering::Relaxed) {
+        return true;
+    }
+    // Known first: one more that comes meanwhile is found next time.
+    APPENDS_KNOWN.store(now, Ordering::Relaxed);
+    forget_range(0, u32::MAX);
+    false
+}
+
+pub fn are_this_process_s() -> bool {
+    kernel::process() == OWNER.load(Ordering::Relaxed)
+}
+
+/// The file that a descriptor shows. Asked within an operation, the file's mapping stays until that ends.
+pub fn shown(fd: c_int) -> Option<Shown> {
+    let value = slot(fd)?.load(Ordering::SeqCst);
+    (value & TAG == SHOWN)
+        .then_some(Shown { index: (value >> INDEX_SHIFT) as usize, can_write: value & WRITABLE != 0 })
+}
+
+/// Counts an operation that the kernel does on a descriptor; the eighth maps its file, if it is served.
+pub fn count(fd: c_int) {
+    let Some(slot) = slot(fd) else {
+        return;
+    };
+    let value = slot.load(Ordering::Relaxed);
+    if value & TAG != UNKNOWN {
+        return;
+    }
+    let operations = value >> COUNT_SHIFT;
+    if operations == OPERATIONS_BEFORE || operations >= OPERATIONS_BEFORE_NEXT {
+        kernel::keeping_errno(|| lock::with(|| look(fd, slot)));
+    } else {
+        // Two threads may both count one: the file is mapped a little later.
+        slot.store((operations + 1) << COUNT_SHIFT, Ordering::Relaxed);
+    }
+}
+
+fn look(fd: c_int, slot: &AtomicU32) {
+    if slot.load(Ordering::Relaxed) & TAG != UNKNOWN || !are_this_process_s() {
+        return;
+    }
+    HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+    let value = match classify(fd) {
+        Found::Kernel => KERNEL,
+        Found::Later => (OPERATIONS_BEFORE + 1) << COUNT_SHIFT,
+        Found::File { index, can_write } => {
+            SHOWN | if can_write { WRITABLE } else { 0 } | (index as u32) << INDEX_SHIFT
+        }
+    };
+    slot.store(value, Ordering::SeqCst);
+}
+
+enum Found {
+    Kernel,
+    Later,
+    File { index: usize, can_write: bool },
+}
+
+fn classify(fd: c_int) -> Found {
+    let (Some(stat), Some(flags)) = (kernel::fstat(fd), kernel::status_flags(fd)) else {
+        return Found::Kernel;
+    };
+    let access = flags & libc::O_ACCMODE;
+    // A mapping needs read access, whatever it is for.
+    let can_be = stat.st_mode & libc::S_IFMT == libc::S_IFREG
+        && flags & libc::O_PATH == 0
+        && (access == libc::O_RDONLY || access == libc::O_RDWR);
+    if !can_be || !served::has(fd, stat.st_dev) || kernel::has_lease(fd) {
+        return Found::Kernel;
+    }
+    if stat.st_size < 2 * files::PAGE as i64 {
+        return Found::Later;
+    }
+    // Only the owner may set the times; and a kernel's write takes set-user-ID bits away.
+    // SAFETY: geteuid always succeeds.
+    let user = unsafe { libc::geteuid() };
+    let can_write = access == libc::O_RDWR
+        && flags & libc::O_APPEND == 0
+        && !served::is_strict()
+        && (user == stat.st_uid || user == 0)
+        && stat.st_mode & (libc::S_ISUID | libc::S_ISGID) == 0;
+    if !fault::install() {
+        return Found::Kernel;
+    }
+    match files::shown(fd, &stat, can_write) {
+        Some(index) => Found::File { index, can_write },
+        None => Found::Kernel,
+    }
+}
+
+/// Before a descriptor is closed or its flags change: it shows nothing any more, and its file's times are exact.
+///
+/// A child of `vfork` shares this table, but closes descriptors of its own: there it does nothing.
+pub fn forget(fd: c_int) {
+    let Some(slot) = slot(fd) else {
+        return;
+    };
+    match slot.load(Ordering::Relaxed) & TAG {
+        SHOWN => kernel::keeping_errno(|| {
+            if are_this_process_s() {
+                lock::with(|| forget_shown(fd, slot));
+            }
+        }),
+        _ => renew_slot(slot),
+    }
+}
+
+fn forget_shown(fd: c_int, slot: &AtomicU32) {
+    if let Some(Shown { index, .. }) = shown(fd) {
+        files::at(index).date();
+        slot.store(UNKNOWN, Ordering::SeqCst);
+        files::leave(index);
+    }
+}
+
+/// A descriptor is new: whatever is known is of one that had its number.
+pub fn renew(fd: c_int) {
+    if let Some(slot) = slot(fd) {
+        renew_slot(slot);
+    }
+}
+
+fn renew_slot(slot: &AtomicU32) {
+    if slot.load(Ordering::Relaxed) != UNKNOWN {
+        slot.store(UNKNOWN, Ordering::SeqCst);
+    }
+}
+
+/// The file must be mapped anew, longer: at the next operation.
+pub fn remap(fd: c_int) {
+    forget(fd);
+    if let Some(slot) = slot(fd) {
+        let ready = OPERATIONS_BEFORE << COUNT_SHIFT;
+        let _ = slot.compare_exchange(UNKNOWN, ready, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// [`forget`] for all descriptors from `first` to `last`.
+pub fn forget_range(first: u32, last: u32) {
+    for fd in first..HIGH.load(Ordering::Relaxed).min(last.saturating_add(1)) {
+        forget(fd as c_int);
+    }
+}

@@ -1,0 +1,215 @@
+//! The kernel's side: libc's own functions below the ones exported here, `errno`, and raw system calls.
+//!
+//! libc's function is called wherever the kernel does the work, so that cancellation points and libc's own bookkeeping
+//! stay as they are. Raw calls are for work that the program did not ask for; they leave `errno` alone.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+use libc::{c_int, c_void};
+
+/// The next definition of a symbol after this library's: libc's. Found at the first call.
+pub struct Next {
+    name: &'static CStr,
+    at: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub const fn new(name: &'static CStr) -> Self {
+        Next { name, at: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// Its address; null if no library has it.
+    pub fn address(&self) -> *mut c_void {
+        let known = self.at.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        // SAFETY: the name is a C string, and RTLD_NEXT is a handle that dlsym knows.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.at.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Calls libc's own function of this name and type; fails with `ENOSYS` if there is none.
+macro_rules! next {
+    ($name:ident: fn($($type:ty),*) -> $ret:ty; $($arg:expr),*) => {{
+        static NEXT: $crate::kernel::Next = $crate::kernel::Next::new(
+            match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a symbol has no NUL"),
+            },
+        );
+        let address = NEXT.address();
+        if address.is_null() {
+            $crate::kernel::set_errno(libc::ENOSYS);
+            $crate::kernel::Failed::FAILED
+        } else {
+            // SAFETY: the type is that of libc's function of this name, as its manual page gives it.
+            let function: unsafe extern "C" fn($($type),*) -> $ret = unsafe { core::mem::transmute(address) };
+            // SAFETY: the caller's arguments are passed on as they came.
+            unsafe { function($($arg),*) }
+        }
+    }};
+}
+pub(crate) use next;
+
+/// What a function of libc returns when it fails.
+pub trait Failed {
+    const FAILED: Self;
+}
+
+impl Failed for c_int {
+    const FAILED: Self = -1;
+}
+
+impl Failed for isize {
+    const FAILED: Self = -1;
+}
+
+impl<T> Failed for *mut T {
+    const FAILED: Self = core::ptr::null_mut();
+}
+
+pub fn set_errno(errno: c_int) {
+    // SAFETY: __errno_location returns the address of this thread's errno.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+pub fn errno() -> c_int {
+    // SAFETY: __errno_location returns the address of this thread's errno.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Runs something that may change `errno`, and puts it back.
+pub fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
+    let before = errno();
+    let result = work();
+    set_errno(before);
+    result
+}
+
+/// `fstat` by a raw call: nothing of this library is in between.
+pub fn fstat(fd: c_int) -> Option<libc::stat> {
+    let mut found = core::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel fills a stat structure, whose layout on x86-64 is libc's.
+    let result = unsafe { libc::syscall(libc::SYS_fstat, fd, found.as_mut_ptr()) };
+    // SAFETY: it was filled, since the call succeeded.
+    (result == 0).then(|| unsafe { found.assume_init() })
+}
+
+/// The descriptor's status flags; none if it is not open.
+pub fn status_flags(fd: c_int) -> Option<c_int> {
+    // SAFETY: F_GETFL takes no pointer.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };
+    (flags >= 0).then_some(flags as c_int)
+}
+
+/// Whether the program holds a lease on the descriptor's file, which another open would break.
+pub fn has_lease(fd: c_int) -> bool {
+    // SAFETY: F_GETLEASE takes no pointer.
+    unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETLEASE) != libc::F_UNLCK as libc::c_long }
+}
+
+/// `/proc/self/fd/N`, as a C string.
+pub fn link_of(fd: c_int) -> [u8; 32] {
+    let prefix = b"/proc/self/fd/";
+    let mut link = [0u8; 32];
+    link[..prefix.len()].copy_from_slice(prefix);
+    let mut end = prefix.len();
+    let mut rest = fd.unsigned_abs();
+    loop {
+        link[end] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        end += 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    link[prefix.len()..end].reverse();
+    link
+}
+
+/// Maps a descriptor's file by an open file description of its own; none if it can't be opened again.
+///
+/// A mapping by the program's description would keep locks of `flock` alive after the last close, and one opened and
+/// closed here would end the process's record locks on the file. So a child does it that shares this memory but not
+/// the descriptors, and ends at once.
+pub fn map_by_child(fd: c_int, length: usize, writable: bool) -> Option<*mut u8> {
+    let link = link_of(fd);
+    let access = if writable { libc::O_RDWR } else { libc::O_RDONLY };
+    let flags = access | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+    let mut base: isize = -1;
+    let child: isize;
+    // SAFETY: with CLONE_VFORK this thread waits until the child has ended. The child runs on this stack, but uses only
+    // registers: it opens, maps where nothing is mapped, stores the address in `base` and ends. No exit signal is sent.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 3f",
+            "mov eax, {open}",
+            "mov rdi, r12",
+            "mov rsi, r13",
+            "xor edx, edx",
+            "syscall",
+            "test rax, rax",
+            "js 2f",
+            "mov r8, rax",
+            "mov eax, {mmap}",
+            "xor edi, edi",
+            "mov rsi, r14",
+            "mov edx, {protection_register:e}",
+            "mov r10d, {shared}",
+            "xor r9d, r9d",
+            "syscall",
+            "mov [r15], rax",
+            "2: mov eax, {exit}",
+            "xor edi, edi",
+            "syscall",
+            "ud2",
+            "3:",
+            open = const libc::SYS_open,
+            mmap = const libc::SYS_mmap,
+            exit = const libc::SYS_exit,
+            shared = const libc::MAP_SHARED,
+            protection_register = in(reg) protection,
+            inlateout("rax") libc::SYS_clone as isize => child,
+            inlateout("rdi") (libc::CLONE_VM | libc::CLONE_VFORK) as usize => _,
+            inlateout("rsi") 0usize => _,
+            inlateout("rdx") 0usize => _,
+            inlateout("r10") 0usize => _,
+            inlateout("r8") 0usize => _,
+            lateout("r9") _,
+            lateout("rcx") _,
+            lateout("r11") _,
+            in("r12") link.as_ptr(),
+            in("r13") flags as usize,
+            in("r14") length,
+            in("r15") &raw mut base,
+        );
+        if child > 0 {
+            libc::syscall(libc::SYS_wait4, child, core::ptr::null_mut::<c_int>(), libc::__WCLONE, 0usize);
+        }
+    }
+    (base > 0).then_some(base as *mut u8)
+}
+
+/// Brings a file's mtime and ctime up to now, for its owner.
+pub fn touch(fd: c_int) {
+    let times = [
+        libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT },
+        libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_NOW },
+    ];
+    keeping_errno(|| {
+        // SAFETY: with a null path the call is about the descriptor; the kernel reads two timespecs.
+        unsafe { libc::syscall(libc::SYS_utimensat, fd, core::ptr::null::<u8>(), times.as_ptr(), 0) }
+    });
+}
+
+/// The process that runs: a child of `vfork` shares its parent's memory, but not this.
+pub fn process() -> c_int {
+    // SAFETY: getpid always succeeds.
+    unsafe { libc::syscall(libc::SYS_getpid) as c_int }
+}

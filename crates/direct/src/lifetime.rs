@@ -1,0 +1,58 @@
+//! The ends of a process and the births of its children.
+
+use crate::{descriptors, files, lock, stats};
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+        library: *mut libc::c_void,
+    ) -> libc::c_int;
+}
+
+extern "C" fn before_fork() {
+    lock::acquire();
+}
+
+extern "C" fn after_fork_in_parent() {
+    lock::give_back();
+}
+
+extern "C" fn after_fork_in_child() {
+    stats::restart_in_child();
+    files::forget_dirt();
+    descriptors::belong_to_this_process();
+    lock::give_back();
+}
+
+extern "C" fn on_exit() {
+    before_end();
+}
+
+/// Called once, when the library is loaded.
+pub fn watch_forks_and_exit() {
+    descriptors::belong_to_this_process();
+    if !descriptors::share_with_children() {
+        return;
+    }
+    // SAFETY: the functions live as long as the process: a preloaded library is never unloaded.
+    unsafe {
+        __register_atfork(
+            Some(before_fork),
+            Some(after_fork_in_parent),
+            Some(after_fork_in_child),
+            core::ptr::null_mut(),
+        );
+        libc::atexit(on_exit);
+    }
+}
+
+/// Before the process ends or becomes another program.
+pub fn before_end() {
+    files::date_all();
+    // In a child of `vfork` the counters are its parent's, which goes on.
+    if descriptors::are_this_process_s() {
+        stats::report();
+    }
+}

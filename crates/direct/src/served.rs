@@ -1,0 +1,133 @@
+//! Which directories are served: read from the environment when the library is loaded, fixed from then on.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const DIRECTORIES_MAX: usize = 16;
+const PATH_MAX: usize = 4096;
+
+#[derive(Clone, Copy)]
+struct Directory {
+    device: u64,
+    path: &'static [u8],
+}
+
+struct Directories(UnsafeCell<[Directory; DIRECTORIES_MAX]>);
+
+// SAFETY: written only by `read_environment`, while the library is loaded; entries below COUNT are never written again.
+unsafe impl Sync for Directories {}
+
+static DIRECTORIES: Directories =
+    Directories(UnsafeCell::new([Directory { device: 0, path: &[] }; DIRECTORIES_MAX]));
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static STRICT: AtomicBool = AtomicBool::new(false);
+/// The process's limit on the size of files that it writes, in bytes.
+static FILE_SIZE_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// A variable of the environment, as it was when the process started.
+pub fn variable(name: &core::ffi::CStr) -> Option<&'static [u8]> {
+    // SAFETY: the name is a C string.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: getenv returns a C string; it lies in the environment block of the process, or is copied by the caller
+    // before the program runs and may change it.
+    Some(unsafe { core::ffi::CStr::from_ptr(value) }.to_bytes())
+}
+
+/// The device of a directory on tmpfs; none for anything else, whose pages a mapping may not share with `pread`.
+fn device_of(path: &[u8]) -> Option<u64> {
+    let mut name = [0u8; PATH_MAX];
+    name.get_mut(..path.len())?.copy_from_slice(path);
+    *name.get_mut(path.len())? = 0;
+    let mut system = core::mem::MaybeUninit::<libc::statfs>::zeroed();
+    let mut found = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: a C string and structures of the kernel's layout.
+    let results = unsafe {
+        [
+            libc::syscall(libc::SYS_statfs, name.as_ptr(), system.as_mut_ptr()),
+            libc::syscall(libc::SYS_stat, name.as_ptr(), found.as_mut_ptr()),
+        ]
+    };
+    // SAFETY: both are zeroed or filled, and all their fields are integers.
+    let (system, found) = unsafe { (system.assume_init(), found.assume_init()) };
+    (results == [0, 0] && system.f_type == libc::TMPFS_MAGIC).then_some(found.st_dev)
+}
+
+pub fn read_environment() {
+    STRICT.store(variable(c"WARMSET_DIRECT_STRICT") == Some(b"1"), Ordering::Relaxed);
+    let Some(listed) = variable(c"WARMSET_DIRECT_DIRS") else {
+        return;
+    };
+    // The program may change its environment: the paths are kept.
+    let listed: &'static [u8] = Box::leak(listed.to_vec().into_boxed_slice());
+    let mut count = 0;
+    for path in listed.split(|&byte| byte == b':') {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        if let Some(device) =
+            device_of(path).filter(|_| path.first() == Some(&b'/') && count < DIRECTORIES_MAX)
+        {
+            // SAFETY: no other thread runs code of this library while it is loaded, and COUNT does not show it yet.
+            unsafe { (*DIRECTORIES.0.get())[count] = Directory { device, path } };
+            count += 1;
+        }
+    }
+    COUNT.store(count, Ordering::Release);
+}
+
+fn directories() -> &'static [Directory] {
+    let count = COUNT.load(Ordering::Acquire);
+    // SAFETY: entries below COUNT are not written any more.
+    unsafe { core::slice::from_raw_parts(DIRECTORIES.0.get().cast(), count) }
+}
+
+/// Whether any directory is served at all.
+pub fn any() -> bool {
+    COUNT.load(Ordering::Acquire) > 0
+}
+
+/// Whether timestamps must be exact after each write.
+pub fn is_strict() -> bool {
+    STRICT.load(Ordering::Relaxed)
+}
+
+/// Reads the process's limit on the size of files again: it was set, or the process has just begun.
+pub fn read_limits() {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    crate::kernel::keeping_errno(|| {
+        // SAFETY: a structure of the kernel's layout; no new limit is set.
+        unsafe {
+            libc::syscall(
+                libc::SYS_prlimit64,
+                0,
+                libc::RLIMIT_FSIZE,
+                core::ptr::null::<libc::rlimit>(),
+                &raw mut limit,
+            )
+        }
+    });
+    FILE_SIZE_MAX.store(usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX), Ordering::Relaxed);
+}
+
+/// Whether the process may write up to this offset of a file.
+pub fn may_write_to(end: usize) -> bool {
+    end <= FILE_SIZE_MAX.load(Ordering::Relaxed)
+}
+
+/// Whether the file behind this descriptor, on this device, lies in a served directory.
+pub fn has(fd: libc::c_int, device: u64) -> bool {
+    if !directories().iter().any(|each| each.device == device) {
+        return false;
+    }
+    let link = crate::kernel::link_of(fd);
+    let mut path = [0u8; PATH_MAX];
+    // SAFETY: a C string and a buffer of the size that is given.
+    let length = unsafe { libc::syscall(libc::SYS_readlink, link.as_ptr(), path.as_mut_ptr(), path.len()) };
+    let Some(path) = usize::try_from(length).ok().and_then(|length| path.get(..length)) else {
+        return false;
+    };
+    directories().iter().any(|each| {
+        each.device == device && path.strip_prefix(each.path).is_some_and(|rest| rest.first() == Some(&b'/'))
+    })
+}
