@@ -7,9 +7,7 @@ use crate::{fault, files, kernel, lock, served};
 
 /// Higher descriptors go to the kernel.
 const DESCRIPTORS: usize = 1 << 16;
-/// A file is mapped at so many operations: for fewer the mapping costs more than it saves.
-const OPERATIONS_BEFORE: u32 = 8;
-/// A file that was too short then is looked at again after so many.
+/// A file that was too short to be mapped is looked at again after so many operations.
 const OPERATIONS_BEFORE_NEXT: u32 = 64;
 
 const TAG: u32 = 3;
@@ -94,7 +92,7 @@ pub fn shown(fd: c_int) -> Option<Shown> {
         .then_some(Shown { index: (value >> INDEX_SHIFT) as usize, can_write: value & WRITABLE != 0 })
 }
 
-/// Counts an operation that the kernel does on a descriptor; the eighth maps its file, if it is served.
+/// Counts an operation that the kernel does on a descriptor; after enough of them its file is mapped, if it is served.
 pub fn count(fd: c_int) {
     let Some(slot) = slot(fd) else {
         return;
@@ -104,7 +102,9 @@ pub fn count(fd: c_int) {
         return;
     }
     let operations = value >> COUNT_SHIFT;
-    if operations == OPERATIONS_BEFORE || operations >= OPERATIONS_BEFORE_NEXT {
+    if operations == served::operations_before()
+        || operations >= served::operations_before() + OPERATIONS_BEFORE_NEXT
+    {
         kernel::keeping_errno(|| lock::with(|| look(fd, slot)));
     } else {
         // Two threads may both count one: the file is mapped a little later.
@@ -119,7 +119,7 @@ fn look(fd: c_int, slot: &AtomicU32) {
     HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
     let value = match classify(fd) {
         Found::Kernel => KERNEL,
-        Found::Later => (OPERATIONS_BEFORE + 1) << COUNT_SHIFT,
+        Found::Later => (served::operations_before() + 1) << COUNT_SHIFT,
         Found::File { index, can_write } => {
             SHOWN | if can_write { WRITABLE } else { 0 } | (index as u32) << INDEX_SHIFT
         }
@@ -207,7 +207,7 @@ fn renew_slot(slot: &AtomicU32) {
 pub fn remap(fd: c_int) {
     forget(fd);
     if let Some(slot) = slot(fd) {
-        let ready = OPERATIONS_BEFORE << COUNT_SHIFT;
+        let ready = served::operations_before() << COUNT_SHIFT;
         let _ = slot.compare_exchange(UNKNOWN, ready, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

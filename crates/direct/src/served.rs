@@ -1,7 +1,7 @@
 //! Which directories are served: read from the environment when the library is loaded, fixed from then on.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 const DIRECTORIES_MAX: usize = 16;
 const PATH_MAX: usize = 4096;
@@ -21,6 +21,9 @@ static DIRECTORIES: Directories =
     Directories(UnsafeCell::new([Directory { device: 0, path: &[] }; DIRECTORIES_MAX]));
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static STRICT: AtomicBool = AtomicBool::new(false);
+/// A descriptor's file is mapped after so many operations: for fewer the mapping costs more than it saves.
+static OPERATIONS_BEFORE: AtomicU32 = AtomicU32::new(8);
+const OPERATIONS_BEFORE_MAX: u32 = 1 << 20;
 /// The process's limit on the size of files that it writes, in bytes.
 static FILE_SIZE_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
 
@@ -57,6 +60,11 @@ fn device_of(path: &[u8]) -> Option<u64> {
 
 pub fn read_environment() {
     STRICT.store(variable(c"WARMSET_DIRECT_STRICT") == Some(b"1"), Ordering::Relaxed);
+    let after =
+        variable(c"WARMSET_DIRECT_AFTER").and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok());
+    if let Some(after) = after {
+        OPERATIONS_BEFORE.store(u32::min(after, OPERATIONS_BEFORE_MAX), Ordering::Relaxed);
+    }
     let Some(listed) = variable(c"WARMSET_DIRECT_DIRS") else {
         return;
     };
@@ -85,6 +93,11 @@ fn directories() -> &'static [Directory] {
 /// Whether any directory is served at all.
 pub fn any() -> bool {
     COUNT.load(Ordering::Acquire) > 0
+}
+
+/// After how many operations on a descriptor its file is mapped.
+pub fn operations_before() -> u32 {
+    OPERATIONS_BEFORE.load(Ordering::Relaxed)
 }
 
 /// Whether timestamps must be exact after each write.
