@@ -534,7 +534,8 @@ static void on_lease(int number) { (void)number; }
 
 static void op_lease(struct call *call)
 {
-    if (!take_slot(call, true) || (call->slot >= 0 && !is_regular(call))) {
+    /* Another process of this family may have the file mapped, which counts as open: it would get no lease. */
+    if (w.depth > 0 || has_companion() || !take_slot(call, true) || (call->slot >= 0 && !is_regular(call))) {
         call->name = NULL;
         return;
     }

@@ -219,6 +219,8 @@ void wrote(struct call *call, struct timespec before);
 void check_mtime(int slot, const struct stat *found, const char *after);
 struct timespec coarse_now(void);
 bool is_regular(const struct call *call);
+/* Whether another process takes turns on shared descriptions. */
+bool has_companion(void);
 
 /* Lengths and offsets, most of them small and in bounds. */
 size_t draw_length(void);

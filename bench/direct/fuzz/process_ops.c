@@ -80,6 +80,11 @@ static void companion_loop(int requests, int answers)
     _exit(0);
 }
 
+bool has_companion(void)
+{
+    return companion.pid != 0;
+}
+
 static void end_companion(void)
 {
     close(companion.requests);

@@ -55,6 +55,18 @@ around! {
     fopen64(path: Path, mode: Path) -> *mut FILE { => renew_stream }
 }
 
+/// `fdopen` for appending sets the flag by itself.
+fn follow_appending(mode: Path, stream: *mut FILE) {
+    // SAFETY: libc has just read the mode as a C string.
+    if !stream.is_null() && unsafe { core::ffi::CStr::from_ptr(mode) }.to_bytes().contains(&b'a') {
+        descriptors::appends_now();
+    }
+}
+
+around! {
+    fdopen(fd: c_int, mode: Path) -> *mut FILE { => |stream| follow_appending(mode, stream) }
+}
+
 // Closed or replaced descriptors.
 around! {
     close(fd: c_int) -> c_int { descriptors::forget(fd) => }
