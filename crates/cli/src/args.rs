@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::direct::DirectCommand;
+
 /// Keeps data that outgrows DRAM at memory speed
 #[derive(Debug, Parser)]
 #[command(name = "warmset", version, propagate_version = true)]
@@ -37,6 +39,15 @@ pub enum Command {
         /// What to do.
         #[command(subcommand)]
         what: ProfileCommand,
+    },
+    /// Read and write memory files without system calls
+    ///
+    /// Directories on memory, one for each NUMA node, whose files programs read and write by copying. The kernel keeps
+    /// names, sizes and permissions, and every other program sees the same files.
+    Direct {
+        /// What to do.
+        #[command(subcommand)]
+        what: DirectCommand,
     },
     /// Write the man pages or the shell completions
     Generate {

@@ -4,6 +4,7 @@
 //! execution failed.
 
 mod args;
+mod direct;
 mod doctor;
 mod generate;
 mod prefetch;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Learn(wanted) => prefetch::learn(&wanted.command),
         Command::Run(wanted) => prefetch::run(&wanted.command),
         Command::Profile { what } => prefetch::profile(&what),
+        Command::Direct { what } => direct::run(&what),
         Command::Sim(wanted) => sim::run(&wanted),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     };

@@ -180,7 +180,7 @@ fn drawn(profile: &Profile) -> String {
 }
 
 /// The program as the shell would find it.
-fn found(name: &str) -> Option<PathBuf> {
+pub fn found(name: &str) -> Option<PathBuf> {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
     if name.contains('/') {
@@ -189,7 +189,7 @@ fn found(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|directory| directory.join(name)).find(|path| runs(path))
 }
 
-fn not_found(name: &str) -> ExitCode {
+pub fn not_found(name: &str) -> ExitCode {
     let _ = writeln!(io::stderr(), "warmset: {name}: there is no such program on the PATH");
     ExitCode::from(NOT_FOUND)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&[&str]; 11] = [
+const PAGES: [&[&str]; 17] = [
     &["--help"],
     &["doctor", "--help"],
     &["learn", "--help"],
@@ -14,6 +14,12 @@ const PAGES: [&[&str]; 11] = [
     &["profile", "show", "--help"],
     &["profile", "check", "--help"],
     &["profile", "rm", "--help"],
+    &["direct", "setup", "--help"],
+    &["direct", "status", "--help"],
+    &["direct", "teardown", "--help"],
+    &["direct", "run", "--help"],
+    &["direct", "cat", "--help"],
+    &["direct", "cp", "--help"],
     &["generate", "man", "--help"],
     &["generate", "completions", "--help"],
     &["sim", "--help"],

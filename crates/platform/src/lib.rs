@@ -6,4 +6,5 @@ pub mod mm;
 pub mod opens;
 mod sched;
 pub mod sysinfo;
+pub mod tmpfs;
 pub mod tracing;

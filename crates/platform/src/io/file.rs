@@ -3,7 +3,7 @@
 //! Invariant: an anonymous data file has no name, so a killed process leaves nothing behind.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,6 +50,17 @@ impl DataFile {
     /// The kernel's.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(with_direct(OFlags::RDONLY | OFlags::CLOEXEC, |flags| fs::open(path, flags, Mode::empty()))?)
+    }
+
+    /// Opens a file that is open already once more, for direct writes: the name may have changed since, or never been.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn reopen(file: impl AsFd) -> io::Result<Self> {
+        let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+        Ok(with_direct(OFlags::RDWR | OFlags::CLOEXEC, |flags| {
+            fs::open(path.as_str(), flags, Mode::empty())
+        })?)
     }
 
     /// Whether reads and writes go past the page cache.
