@@ -22,8 +22,8 @@ static ALL: [AtomicU32; DESCRIPTORS] = [const { AtomicU32::new(UNKNOWN) }; DESCR
 static HIGH: AtomicU32 = AtomicU32::new(0);
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// How often a process of this family, all forked from the first, has made a descriptor append: in memory that they
-/// share, since a child's descriptors share that flag with its parent's.
+/// How often a process of this user has made a descriptor append: in memory that all of them share, since descriptors
+/// that were inherited or passed on share that flag.
 static APPENDS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// How many of these are known in this process.
 static APPENDS_KNOWN: AtomicU32 = AtomicU32::new(0);
@@ -45,14 +45,14 @@ pub fn belong_to_this_process() {
 }
 
 /// Called once, when the library is loaded; false if there is no memory to share.
-pub fn share_with_children() -> bool {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: the kernel chooses the address, so nothing that is mapped is replaced.
-    let base = unsafe { libc::syscall(libc::SYS_mmap, 0usize, files::PAGE, protection, flags, -1, 0usize) };
-    if base > 0 {
-        APPENDS.store(base as *mut AtomicU32, Ordering::Release);
+pub fn share() -> bool {
+    let base = kernel::map_shared_file(files::PAGE);
+    if let Some(base) = base {
+        APPENDS.store(base.cast(), Ordering::Release);
+        APPENDS_KNOWN
+            .store(appends().map_or(0, |appends| appends.load(Ordering::Acquire)), Ordering::Relaxed);
     }
-    base > 0
+    base.is_some()
 }
 
 fn appends() -> Option<&'static AtomicU32> {

@@ -111,13 +111,44 @@ pub fn has_lease(fd: c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETLEASE) != libc::F_UNLCK as libc::c_long }
 }
 
+/// Maps the file that all processes of this user share, at least so long; none if there can be no such file.
+pub fn map_shared_file(bytes: usize) -> Option<*mut u8> {
+    // SAFETY: geteuid always succeeds.
+    let user = unsafe { libc::geteuid() };
+    let name = numbered(b"/dev/shm/.warmset-direct-", user);
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    // SAFETY: a C string; the descriptor is this function's own; the kernel chooses the address.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_open, name.as_ptr(), flags, 0o600) as c_int;
+        if fd < 0 {
+            return None;
+        }
+        // Anybody can make a file of this name: it must be this user's.
+        let is_own = fstat(fd).is_some_and(|stat| {
+            stat.st_uid == user && stat.st_mode & (libc::S_IFMT | 0o077) == libc::S_IFREG
+        });
+        let is_long = is_own && libc::syscall(libc::SYS_ftruncate, fd, bytes) == 0;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let base = match is_long {
+            true => libc::syscall(libc::SYS_mmap, 0usize, bytes, protection, libc::MAP_SHARED, fd, 0usize),
+            false => -1,
+        };
+        libc::syscall(libc::SYS_close, fd);
+        (base > 0).then_some(base as *mut u8)
+    }
+}
+
 /// `/proc/self/fd/N`, as a C string.
-pub fn link_of(fd: c_int) -> [u8; 32] {
-    let prefix = b"/proc/self/fd/";
-    let mut link = [0u8; 32];
+pub fn link_of(fd: c_int) -> [u8; 48] {
+    numbered(b"/proc/self/fd/", fd.unsigned_abs())
+}
+
+/// A path that ends in a number, as a C string.
+fn numbered(prefix: &[u8], number: u32) -> [u8; 48] {
+    let mut link = [0u8; 48];
     link[..prefix.len()].copy_from_slice(prefix);
     let mut end = prefix.len();
-    let mut rest = fd.unsigned_abs();
+    let mut rest = number;
     loop {
         link[end] = b'0' + (rest % 10) as u8;
         rest /= 10;

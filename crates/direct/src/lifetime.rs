@@ -33,7 +33,7 @@ extern "C" fn on_exit() {
 /// Called once, when the library is loaded.
 pub fn watch_forks_and_exit() {
     descriptors::belong_to_this_process();
-    if !descriptors::share_with_children() {
+    if !descriptors::share() {
         return;
     }
     // SAFETY: the functions live as long as the process: a preloaded library is never unloaded.
