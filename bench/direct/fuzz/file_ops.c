@@ -261,7 +261,8 @@ static void op_fcntl(struct call *call)
         break;
     case 1:
         call->name = "F_SETFL";
-        call->a = one_in(2) ? O_APPEND : one_in(2) ? O_NONBLOCK : 0;
+        /* A program without the library tells nobody that a description that it shares appends from now on. */
+        call->a = one_in(2) && !w.options.bare ? O_APPEND : one_in(2) ? O_NONBLOCK : 0;
         BOTH(call, fcntl(call->fd[s], F_SETFL, call->a));
         break;
     case 2:

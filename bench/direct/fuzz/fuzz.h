@@ -82,6 +82,7 @@ struct options {
     long check_every;
     long sabotage; /* the step that changes a byte of side 0, to show that it is found; 0: none */
     bool strict;   /* mtime is exact after each write */
+    bool bare;     /* run by --child without the library: shared descriptions are not made to append */
     bool holes;    /* compare where holes are, and the allocated blocks */
     bool full;     /* two tiny file systems that fill up */
     bool raw_position;

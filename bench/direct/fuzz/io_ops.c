@@ -231,10 +231,20 @@ static void op_seek(struct call *call)
 
 /* ---- Between descriptors: these stay with the kernel. */
 
+/* Within one file the kernel takes pages that it then overwrites, but not where a hole is: what comes of it depends on
+ * which pages have storage. */
+static bool is_same_file(const struct call *one, const struct call *other)
+{
+    struct stat found[2];
+    return fstat(one->fd[1], &found[0]) == 0 && fstat(other->fd[1], &found[1]) == 0 &&
+           found[0].st_ino == found[1].st_ino;
+}
+
 static void op_sendfile(struct call *call)
 {
     struct call from = *call;
-    if (!take_slot(&from, false) || !take_slot(call, false) || !is_regular(&from) || !is_regular(call)) {
+    if (!take_slot(&from, false) || !take_slot(call, false) || !is_regular(&from) || !is_regular(call) ||
+        is_same_file(&from, call)) {
         call->name = NULL;
         return;
     }

@@ -325,6 +325,8 @@ int main(int count, char **arguments)
             w.options.full = true;
         else if (strcmp(word, "--strict") == 0)
             w.options.strict = true;
+        else if (strcmp(word, "--bare") == 0)
+            w.options.bare = true;
         else if (strcmp(word, "--no-holes") == 0)
             w.options.holes = false;
         else if (strcmp(word, "--raw-position") == 0)

@@ -165,6 +165,8 @@ static void prepare_program(struct program *p, uint64_t seed, long steps, bool b
     p->arguments[n++] = p->text[1];
     if (w.options.strict)
         p->arguments[n++] = "--strict";
+    if (bare || w.options.bare)
+        p->arguments[n++] = "--bare";
     if (!w.options.holes)
         p->arguments[n++] = "--no-holes";
     if (w.options.full)
@@ -233,6 +235,8 @@ static void op_stream_open(struct call *call)
         return;
     }
     const char *mode = MODES[below(8)];
+    if (w.options.bare && mode[0] == 'a')
+        mode = "r";
     int name = (int)below(NAMES), kind = (int)below(3), buffering = (int)below(3);
     call->a = name;
     if (kind == 2 && (!take_slot(call, false) || !is_regular(call)))

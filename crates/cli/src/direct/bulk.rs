@@ -276,6 +276,7 @@ fn move_all(source: &Source, plain: &File, bar: &ProgressBar) -> Result<(), (boo
         let ended = |worker: thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|_| Err((false, io::Error::other("a thread ended"))))
         };
-        workers.into_iter().map(ended).fold(Ok(()), |all, one| all.and(one))
+        let results: Vec<_> = workers.into_iter().map(ended).collect();
+        results.into_iter().collect()
     })
 }
