@@ -79,8 +79,12 @@ around! {
     // SAFETY: the caller's stream.
     freopen64(path: Path, mode: Path, stream: *mut FILE) -> *mut FILE { unsafe { forget_stream(stream) } => renew_stream }
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int { forget_closed(first, last, flags) => }
-    fcntl(fd: c_int, command: c_int, argument: usize) -> c_int { before_command(command) => |result| follow_command(fd, command, argument, result) }
-    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int { before_command(command) => |result| follow_command(fd, command, argument, result) }
+    fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+        before_command(command) => |result| follow_command(fd, command, argument, result)
+    }
+    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+        before_command(command) => |result| follow_command(fd, command, argument, result)
+    }
 }
 
 fn forget_closed(first: c_uint, last: c_uint, flags: c_int) {
