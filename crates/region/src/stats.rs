@@ -97,7 +97,7 @@ pub struct PoolUse {
     pub absent_bytes: u64,
     /// Nanoseconds readers slept, since opening.
     pub wait_ns_total: u64,
-    /// Bytes read since opening, in parts of what was cached then: 2^40 for all of it.
+    /// Bytes read since opening, in parts of what was cached then: 2^24 for all of it.
     pub access_ticks_total: u64,
 }
 

@@ -294,7 +294,7 @@ impl Shared {
     pub fn access(&self, segment: &Segment) {
         let clock = AccessClock::from_bits(self.clock.load(Ordering::Relaxed));
         let passed = clock.ticks(segment.bytes());
-        segment.accessed(self.ticks.fetch_add(passed, Ordering::Relaxed) + passed);
+        segment.accessed(self.ticks.fetch_add(passed, Ordering::Relaxed).wrapping_add(passed));
     }
 
     /// Logical time: see [`AccessClock`].

@@ -1,5 +1,6 @@
 //! A budget that falls gives memory back to the kernel, as the kernel itself says.
 
+use warmset_placement::TICKS_PER_HALF_LIFE;
 use warmset_region::{Config, FRAME_BYTES, HugePages, Store};
 
 mod support;
@@ -48,7 +49,7 @@ fn frames_of_both_page_sizes_go_back_to_the_kernel() {
         for n in 0..120 {
             assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES);
         }
-        let passes = (store.pool_use().access_ticks_total - ticks) as f64 / (1u64 << 40) as f64;
+        let passes = (store.pool_use().access_ticks_total - ticks) as f64 / TICKS_PER_HALF_LIFE as f64;
         assert!((0.99..1.01).contains(&passes), "a pass over everything counts {passes}");
         assert!(store.pool_use().pool_bytes <= 16 * FRAME, "reading takes no more than the budget");
         assert!(store.pool_use().wait_ns_total > 0);
