@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
 
 /// A file being written aside.
 #[derive(Debug)]
@@ -26,15 +27,15 @@ impl Publish {
     /// # Errors
     /// The kernel's, for a missing or unwritable directory.
     pub fn begin(target: &Path) -> io::Result<Self> {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let aside = target.with_file_name(format!(".{name}.{}-{serial}.partial", std::process::id()));
         let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        let mut aside = hidden_name(target)?;
         let (fd, has_name) = match fs::open(directory(target), flags | OFlags::TMPFILE, mode) {
             Ok(fd) => (fd, false),
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
-                (fs::open(&aside, flags | OFlags::CREATE | OFlags::EXCL, mode)?, true)
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let fd = with_free_name(target, &mut aside, |aside| {
+                    fs::open(aside, flags | OFlags::CREATE | OFlags::EXCL, mode)
+                })?;
+                (fd, true)
             }
             Err(error) => return Err(error.into()),
         };
@@ -54,7 +55,9 @@ impl Publish {
         self.file.sync_all()?;
         if !self.has_name {
             let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-            fs::linkat(CWD, own, CWD, &self.aside, AtFlags::SYMLINK_FOLLOW)?;
+            with_free_name(&self.target, &mut self.aside, |aside| {
+                fs::linkat(CWD, &own, CWD, aside, AtFlags::SYMLINK_FOLLOW)
+            })?;
             self.has_name = true;
         }
         fs::rename(&self.aside, &self.target)?;
@@ -68,6 +71,29 @@ impl Drop for Publish {
         if self.has_name {
             // What is left to do after a failure; there is nobody to tell.
             let _ = fs::unlink(&self.aside);
+        }
+    }
+}
+
+/// A name beside `target` that no other call of this process gets.
+fn hidden_name(target: &Path) -> io::Result<PathBuf> {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    Ok(target.with_file_name(format!(".{name}.{}-{serial}.partial", std::process::id())))
+}
+
+/// Makes a file as `aside`, or under the next name while a process that died has left one there: process numbers
+/// repeat, in a container at every start.
+fn with_free_name<T>(
+    target: &Path,
+    aside: &mut PathBuf,
+    make: impl Fn(&Path) -> Result<T, Errno>,
+) -> io::Result<T> {
+    loop {
+        match make(aside) {
+            Err(Errno::EXIST) => *aside = hidden_name(target)?,
+            made => return Ok(made?),
         }
     }
 }
@@ -100,5 +126,22 @@ mod tests {
         drop(dropped);
         assert_eq!(std::fs::read_to_string(&target).expect("read"), "second");
         assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 1, "nothing is left aside");
+    }
+
+    #[test]
+    fn names_that_a_dead_process_left_are_passed_over() {
+        let dir = tempfile::tempdir().expect("dir");
+        let target = dir.path().join("region");
+        let next = hidden_name(&target).expect("a name");
+        let name = next.file_name().expect("a file").to_string_lossy().into_owned();
+        let (head, rest) = name.rsplit_once('-').expect("a serial number");
+        let serial: u64 = rest.trim_end_matches(".partial").parse().expect("a number");
+        for left in serial..serial + 40 {
+            std::fs::write(dir.path().join(format!("{head}-{left}.partial")), "left").expect("write");
+        }
+        let mut publish = Publish::begin(&target).expect("begin");
+        publish.file().write_all(b"whole").expect("write");
+        publish.commit().expect("commit");
+        assert_eq!(std::fs::read_to_string(&target).expect("read"), "whole");
     }
 }
