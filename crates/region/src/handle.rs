@@ -10,6 +10,7 @@ use crate::config::Names;
 use crate::error::Error;
 use crate::read::PinStart;
 use crate::segment::Segment;
+use crate::state::State;
 use crate::store::{Shared, Store};
 
 /// A region; released when the last handle is dropped.
@@ -45,6 +46,13 @@ impl Region {
         Ok(self.shared.region(self.id)?.segments.count() as u64)
     }
 
+    /// Indices of the segments that were not abandoned.
+    pub(crate) fn kept_segments(&self) -> Result<Vec<u64>, Error> {
+        let table = self.shared.region(self.id)?;
+        let kept = table.segments.iter().filter(|(_, segment)| segment.word.look().state != State::Freed);
+        Ok(kept.map(|(index, _)| index as u64).collect())
+    }
+
     /// Its id, as the bindings use it.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -58,7 +66,7 @@ impl Region {
     pub fn draft(&self, bytes: usize) -> Result<Draft<'_>, Error> {
         let table = self.shared.region(self.id)?;
         let (segment, address) = self.shared.reserve(&table, bytes as u64)?;
-        Ok(Draft { region: self, segment, address, bytes })
+        Ok(Draft { region: self, segment, address, bytes, sealed: false })
     }
 
     /// Adds a sealed segment with a copy of `bytes`; returns its index.
@@ -105,13 +113,15 @@ impl fmt::Debug for Region {
     }
 }
 
-/// An unsealed segment, writable through `DerefMut`.
+/// An unsealed segment, writable through `DerefMut`. Dropped before it is sealed, it is abandoned: its memory is
+/// free again, and its index stays without bytes.
 #[derive(Debug)]
 pub struct Draft<'a> {
     region: &'a Region,
     segment: u64,
     address: usize,
     bytes: usize,
+    sealed: bool,
 }
 
 impl Draft<'_> {
@@ -119,10 +129,23 @@ impl Draft<'_> {
     ///
     /// # Errors
     /// As [`Store::seal`].
-    pub fn seal(self, used: usize) -> Result<u64, Error> {
+    pub fn seal(mut self, used: usize) -> Result<u64, Error> {
         let found = self.region.shared.segment(self.region.id, self.segment)?;
         self.region.shared.seal(&found, used as u64)?;
+        self.sealed = true;
         Ok(self.segment)
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if self.sealed {
+            return;
+        }
+        // A closed store has no segment any more to give back.
+        if let Ok(found) = self.region.shared.segment(self.region.id, self.segment) {
+            self.region.shared.release_segment(&found);
+        }
     }
 }
 

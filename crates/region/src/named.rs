@@ -22,21 +22,23 @@ use crate::store::Store;
 
 impl Region {
     /// Writes all segments to a file that appears as `path` once it is whole and synced, in place of what was
-    /// there. Every segment must be sealed.
+    /// there. Every segment must be sealed; abandoned ones (see [`Draft`](crate::Draft)) are left out, and those
+    /// after them move up.
     ///
     /// # Errors
     /// [`Error::NoSpace`] and [`Error::Io`] for the file; those of [`Region::pin`] for segments.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let pins = (0..self.segments()?)
-            .map(|segment| Summary::of(&self.pin(segment)?))
-            .collect::<Result<Vec<_>, _>>()?;
-        let lengths: Vec<(u64, u64)> = pins.iter().map(|summary| (summary.bytes, summary.checksum)).collect();
+        let kept = self.kept_segments()?;
+        let summaries =
+            kept.iter().map(|&segment| Summary::of(&self.pin(segment)?)).collect::<Result<Vec<_>, _>>()?;
+        let lengths: Vec<(u64, u64)> =
+            summaries.iter().map(|summary| (summary.bytes, summary.checksum)).collect();
         let (head, entries) = encode(&lengths);
         let failed = |error| save_error(self.names(), path, error);
         let mut publish = Publish::begin(path).map_err(failed)?;
         publish.file().write_all(&head).map_err(failed)?;
-        for (segment, entry) in entries.iter().enumerate() {
-            let pin = self.pin(segment as u64)?;
+        for (segment, entry) in kept.into_iter().zip(&entries) {
+            let pin = self.pin(segment)?;
             write_segment(publish.file(), &pin, entry).map_err(failed)?;
         }
         publish.commit().map_err(failed)

@@ -47,6 +47,27 @@ fn what_does_not_fit_comes_back_whole() {
 }
 
 #[test]
+fn an_abandoned_draft_gives_its_memory_back() {
+    let dir = dir();
+    // The last drafts find the pool full of drafts, and lie in bounce buffers.
+    let store = Store::open(Config::new(dir.path(), 4 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    for _ in 0..20 {
+        let drafts: Vec<_> = (0..6).map(|_| region.draft(FRAME_BYTES).expect("draft")).collect();
+        assert_eq!(store.stats().used_bytes, 4 * FRAME);
+        drop(drafts);
+        assert_eq!(store.stats().used_bytes, 0);
+    }
+    assert_eq!(store.stats().segments, 0);
+    let refused = region.draft(10).expect("draft").seal(11).expect_err("more than it has");
+    assert!(matches!(refused, Error::Misuse(_)), "{refused}");
+    assert_eq!(store.stats().used_bytes, 0, "a failed seal abandons, too");
+    let index = region.write(bytes(7, FRAME_BYTES)).expect("write");
+    assert_bytes(&region.pin(index).expect("pin"), 7, FRAME_BYTES);
+    assert!(matches!(region.pin(0), Err(Error::Misuse(_))), "an abandoned segment has no bytes");
+}
+
+#[test]
 fn a_released_region_gives_everything_back() {
     let dir = dir();
     let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");

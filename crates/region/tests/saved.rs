@@ -7,7 +7,7 @@ use warmset_region::region_file::{checksum, encode};
 use warmset_region::{Config, Error, FRAME_BYTES, Region, Store};
 
 mod support;
-use support::{FRAME, assert_bytes, dir, fill};
+use support::{FRAME, assert_bytes, bytes, dir, fill};
 
 #[path = "support/region_file.rs"]
 mod region_file;
@@ -42,6 +42,23 @@ fn a_saved_region_comes_back_in_another_store() {
     }
     assert!(store.stats().mapped_total > 0);
     assert_eq!(fs::read_dir(dir.path()).expect("dir").count(), 1);
+}
+
+#[test]
+fn abandoned_segments_are_not_saved() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 16 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    drop(region.draft(FRAME_BYTES).expect("draft"));
+    region.write(bytes(1, len(1))).expect("write");
+    drop(region.draft(FRAME_BYTES).expect("draft"));
+    region.write(bytes(2, len(2))).expect("write");
+    let path = dir.path().join("region");
+    region.save(&path).expect("save");
+    let opened = store.open_saved(&path).expect("open");
+    assert_eq!(opened.segments().expect("segments"), 2);
+    assert_bytes(&opened.pin(0).expect("pin"), 1, len(1));
+    assert_bytes(&opened.pin(1).expect("pin"), 2, len(2));
 }
 
 #[test]
