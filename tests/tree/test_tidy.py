@@ -13,6 +13,7 @@ CODE = (".rs", ".py", ".java", ".scala", ".sh", ".js", ".css")
 LINES_MAX = 600
 LINES_MEDIAN_MAX = 250
 LINE_CHARS_MAX = 140
+FILE_BYTES_MAX = 1_000_000
 UNDONE = re.compile(
     r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "todo" + "!", "unimple" + "mented!"]) + r")"
 )
@@ -87,3 +88,11 @@ def links() -> list[tuple[Path, str]]:
 @pytest.mark.parametrize("path, target", links(), ids=lambda value: str(value))
 def test_relative_links_lead_somewhere(path: Path, target: str):
     assert (ROOT / path.parent / target.split("#")[0]).exists(), f"{path} links to {target}, which does not exist"
+
+
+def test_no_tracked_file_is_large():
+    """Raw figures of a kept run are compressed."""
+    large = {
+        str(path): (ROOT / path).stat().st_size for path in tracked() if (ROOT / path).stat().st_size > FILE_BYTES_MAX
+    }
+    assert not large, f"files of more than {FILE_BYTES_MAX} bytes: {large}"
