@@ -52,6 +52,27 @@ pub struct Settings {
     pub interval: Duration,
 }
 
+impl Settings {
+    /// Looks whether the policy fits this many tiers, before anything is started.
+    ///
+    /// # Errors
+    /// When it does not exist or knows fewer.
+    pub fn check(&self, tiers: usize) -> Result<(), Error> {
+        let empty = Layout { capacity_pages: vec![0; tiers], page_bytes: CHUNK_BYTES };
+        if policy(&self.policy, &empty).is_none() {
+            return Err(Error::NoPolicy(self.policy.clone()));
+        }
+        if tiers > 2 && self.policy != "warm" {
+            return Err(Error::TooManyTiers { name: self.policy.clone(), tiers });
+        }
+        Ok(())
+    }
+
+    fn policy(&self, layout: &Layout) -> Result<Box<dyn TierPolicy>, Error> {
+        policy(&self.policy, layout).ok_or_else(|| Error::NoPolicy(self.policy.clone()))
+    }
+}
+
 /// Manages one process.
 #[derive(Debug)]
 pub struct Daemon {
@@ -90,10 +111,8 @@ impl Daemon {
     ) -> Result<Self, Error> {
         let root = Root::live();
         let empty = Layout { capacity_pages: vec![0; topology.tiers.len()], page_bytes: CHUNK_BYTES };
-        let first = policy(&settings.policy, &empty).ok_or_else(|| Error::NoPolicy(settings.policy.clone()))?;
-        if topology.tiers.len() > 2 && settings.policy != "warm" {
-            return Err(Error::TooManyTiers { name: settings.policy, tiers: topology.tiers.len() });
-        }
+        settings.check(topology.tiers.len())?;
+        let first = settings.policy(&empty)?;
         let mut warnings = Vec::new();
         if kernel_balances(&root) {
             warnings.push(
@@ -169,8 +188,7 @@ impl Daemon {
         };
         let capacity_pages = self.topology.tiers.iter().zip(own).map(capacity).collect();
         let layout = Layout { capacity_pages, page_bytes: CHUNK_BYTES };
-        self.policy = policy(&self.settings.policy, &layout)
-            .ok_or_else(|| Error::NoPolicy(self.settings.policy.clone()))?;
+        self.policy = self.settings.policy(&layout)?;
         Ok(())
     }
 
