@@ -6,12 +6,17 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 use crate::sysinfo::Root;
 
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+/// A command takes two aggregations at most; this is more.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+const BUSY_STEP: Duration = Duration::from_millis(10);
 
 /// Why DAMON cannot be used.
 #[derive(Debug, Error)]
@@ -96,12 +101,16 @@ impl Damon {
     pub fn start(root: &Root, pid: u32, settings: &DamonSettings) -> Result<Self, DamonError> {
         let kdamonds = root.join(KDAMONDS);
         let count = kdamonds.join("nr_kdamonds");
-        let Ok(used) = fs::read_to_string(&count) else {
-            return Err(DamonError::Absent { path: kdamonds });
-        };
+        let used = fs::read_to_string(&count).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => DamonError::Absent { path: kdamonds.clone() },
+            _ => DamonError::of(&count, error),
+        })?;
         for at in 0..used.trim().parse::<u64>().unwrap_or(0) {
             let path = kdamonds.join(at.to_string()).join("state");
-            if fs::read_to_string(&path).is_ok_and(|state| state.trim() == "on") {
+            if fs::read_to_string(&path).map_or_else(
+                |error| error.kind() == io::ErrorKind::ResourceBusy,
+                |state| state.trim() == "on",
+            ) {
                 return Err(DamonError::Busy { path });
             }
         }
@@ -146,7 +155,7 @@ impl Damon {
     /// # Errors
     /// `InvalidInput` once the kernel thread has stopped, as after the end of the process.
     pub fn regions(&self) -> io::Result<Vec<DamonRegion>> {
-        fs::write(self.directory.join("state"), "update_schemes_tried_regions")?;
+        patiently(|| fs::write(self.directory.join("state"), "update_schemes_tried_regions"))?;
         let tried = self.directory.join("contexts/0/schemes/0/tried_regions");
         let mut regions = Vec::new();
         for entry in fs::read_dir(&tried)?.flatten() {
@@ -165,16 +174,10 @@ impl Damon {
         Ok(regions)
     }
 
-    /// Whether the kernel thread runs.
-    #[must_use]
-    pub fn is_on(&self) -> bool {
-        fs::read_to_string(self.directory.join("state")).is_ok_and(|state| state.trim() == "on")
-    }
-
     /// The kernel thread's process number.
     #[must_use]
     pub fn thread(&self) -> Option<u32> {
-        fs::read_to_string(self.directory.join("pid")).ok()?.trim().parse().ok()
+        patiently(|| fs::read_to_string(self.directory.join("pid"))).ok()?.trim().parse().ok()
     }
 }
 
@@ -190,14 +193,27 @@ pub fn turn_off(root: &Root) {
 }
 
 fn off(directory: &Path) {
-    let _ = fs::write(directory.join("state"), "off");
+    let _ = patiently(|| fs::write(directory.join("state"), "off"));
     if let Some(kdamonds) = directory.parent() {
-        let _ = fs::write(kdamonds.join("nr_kdamonds"), "0");
+        let _ = patiently(|| fs::write(kdamonds.join("nr_kdamonds"), "0"));
     }
 }
 
 fn put(path: &Path, value: &str) -> Result<(), DamonError> {
-    fs::write(path, value).map_err(|source| DamonError::of(path, source))
+    patiently(|| fs::write(path, value)).map_err(|source| DamonError::of(path, source))
+}
+
+/// Repeats what the kernel refuses while it carries out another command, such as one of a process that was killed.
+fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begin = Instant::now();
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && begin.elapsed() < BUSY_MAX => {
+                thread::sleep(BUSY_STEP)
+            }
+            other => return other,
+        }
+    }
 }
 
 #[cfg(test)]

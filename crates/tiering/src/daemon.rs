@@ -4,11 +4,9 @@ use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use warmset_placement::tier::{
-    Layout, Move, NOWHERE, PageSample, Quantum, TierCounters, TierPolicy, policy,
-};
-use warmset_platform::sysinfo::maps::{Mapping, mappings, placed};
+use warmset_placement::tier::{Layout, Move, NOWHERE, PageSample, Quantum, TierCounters, TierPolicy, policy};
 use warmset_platform::sysinfo::Root;
+use warmset_platform::sysinfo::maps::{Mapping, mappings, placed};
 
 use crate::report::MoveReport;
 use crate::topology::{free_bytes, kernel_balances};
@@ -37,7 +35,6 @@ const MOVE_TIME_PART: f64 = 0.5;
 const SILENT_QUANTA: u32 = 5;
 // linux/errno.h
 const EPERM: i32 = 1;
-const ESRCH: i32 = 3;
 
 /// What the user chose.
 #[derive(Debug, Clone)]
@@ -183,7 +180,8 @@ impl Daemon {
         self.look(&all)?;
         let own = self.pages.count(self.topology.tiers.len());
         let capacity = |(tier, own): (&crate::Tier, u64)| {
-            let free = free_bytes(&self.root, tier.node).unwrap_or(0).saturating_sub(reserve(tier.total_bytes));
+            let free =
+                free_bytes(&self.root, tier.node).unwrap_or(0).saturating_sub(reserve(tier.total_bytes));
             own + free / CHUNK_BYTES
         };
         let capacity_pages = self.topology.tiers.iter().zip(own).map(capacity).collect();
@@ -329,7 +327,8 @@ impl Daemon {
         self.counters.quanta_without_latency += 1;
         if self.silent == SILENT_QUANTA {
             let source = self.latency.name();
-            self.warnings.push(format!("the latency source {source} has stopped: nothing moves until it is back"));
+            self.warnings
+                .push(format!("the latency source {source} has stopped: nothing moves until it is back"));
         }
         false
     }
@@ -343,7 +342,8 @@ impl Daemon {
         let begin = Instant::now();
         let pid = self.target.pid();
         for (at, wanted) in moves.iter().enumerate() {
-            let is_late = begin.elapsed().as_secs_f64() > self.settings.interval.as_secs_f64() * MOVE_TIME_PART;
+            let is_late =
+                begin.elapsed().as_secs_f64() > self.settings.interval.as_secs_f64() * MOVE_TIME_PART;
             if is_late {
                 report.postponed += (moves.len() - at) as u64;
                 break;
@@ -368,7 +368,7 @@ impl Daemon {
             }
             let outcome = match self.mover.move_chunk(pid, address, to) {
                 Ok(outcome) => outcome,
-                Err(error) if error.raw_os_error() == Some(ESRCH) => {
+                Err(_) if !self.target.runs() => {
                     report.failures.gone += 1;
                     break;
                 }

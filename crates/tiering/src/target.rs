@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
-use warmset_platform::sysinfo::process::{CAP_SYS_NICE, capabilities, has, process};
 use warmset_platform::sysinfo::Root;
+use warmset_platform::sysinfo::process::{CAP_SYS_NICE, capabilities, has, process};
 
 use crate::Error;
 

@@ -1,7 +1,7 @@
 //! The tiers of this machine: its NUMA nodes with memory, nearest to processors first.
 
-use warmset_platform::sysinfo::numa::{Node, nodes};
 use warmset_platform::sysinfo::Root;
+use warmset_platform::sysinfo::numa::{Node, nodes};
 
 use crate::Error;
 
@@ -66,8 +66,7 @@ fn ordered(nodes: &[Node]) -> Vec<Tier> {
         // A node of processors is near by definition, whatever a firmware says of the distances.
         if node.cpus > 0 { 0 } else { distances.min().copied().unwrap_or(u32::MAX) }
     };
-    let mut with_memory: Vec<&Node> =
-        nodes.iter().filter(|node| node.total_bytes > NODE_BYTES_MIN).collect();
+    let mut with_memory: Vec<&Node> = nodes.iter().filter(|node| node.total_bytes > NODE_BYTES_MIN).collect();
     with_memory.sort_by_key(|node| (nearest(node), node.id));
     let tier = |node: &&Node| Tier { node: node.id, total_bytes: node.total_bytes, has_cpus: node.cpus > 0 };
     with_memory.iter().map(tier).collect()

@@ -41,7 +41,10 @@ impl Live {
             let [above, middle, below] = Layout::vertical(heights).areas(frame.area());
             frame.render_widget(nodes_table(daemon, report), above);
             let title = "q ends; the process goes on";
-            frame.render_widget(Paragraph::new(sums(daemon, report)).block(Block::bordered().title(title)), middle);
+            frame.render_widget(
+                Paragraph::new(sums(daemon, report)).block(Block::bordered().title(title)),
+                middle,
+            );
             frame.render_widget(Paragraph::new(warnings), below);
         })?;
         Ok(())

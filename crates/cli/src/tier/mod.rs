@@ -42,7 +42,9 @@ pub fn run(wanted: &TierArgs) -> io::Result<ExitCode> {
             Err(code) => return Ok(code),
         },
     };
-    let outcome = stop_flag(program.is_some()).map_err(Failure::Io).and_then(|stop| manage(wanted, pid, program.as_mut(), &stop));
+    let outcome = stop_flag(program.is_some())
+        .map_err(Failure::Io)
+        .and_then(|stop| manage(wanted, pid, program.as_mut(), &stop));
     let code = match outcome {
         Ok(()) => 0,
         Err(Failure::Tier(error)) => {
@@ -82,7 +84,9 @@ impl From<io::Error> for Failure {
 fn code(error: &Error) -> u8 {
     match error {
         Error::OneNode(_) | Error::NoLatency(_) => MACHINE,
-        Error::Damon(DamonError::Denied { .. }) | Error::OtherUser { .. } | Error::MayNotMove { .. } => PERMISSION,
+        Error::Damon(DamonError::Denied { .. }) | Error::OtherUser { .. } | Error::MayNotMove { .. } => {
+            PERMISSION
+        }
         Error::Damon(_) => MACHINE,
         Error::NodesGone(_) | Error::TrackerStopped { .. } => STOPPED,
         _ => CALL,

@@ -36,7 +36,9 @@ impl View {
                 .topology()
                 .tiers
                 .iter()
-                .map(|tier| json!({ "node": tier.node, "bytes": tier.total_bytes, "has_cpus": tier.has_cpus }))
+                .map(
+                    |tier| json!({ "node": tier.node, "bytes": tier.total_bytes, "has_cpus": tier.has_cpus }),
+                )
                 .collect();
             record(
                 "start",

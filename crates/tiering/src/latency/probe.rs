@@ -32,7 +32,10 @@ impl ProbeSource {
         let wanted = 2 * largest_cache_bytes(root).unwrap_or(CACHE_BYTES);
         let ring = |node: u32| {
             let free = free_bytes(root, node).unwrap_or(0);
-            let bytes = wanted.next_power_of_two().min(RING_BYTES_MAX).min((free / FREE_PART + 1).next_power_of_two() / 2);
+            let bytes = wanted
+                .next_power_of_two()
+                .min(RING_BYTES_MAX)
+                .min((free / FREE_PART + 1).next_power_of_two() / 2);
             if bytes < RING_BYTES_MIN {
                 return Err(Error::NoLatency(format!(
                     "node {node} has {} MiB of unused memory, too little to measure its latency: free some, or choose \
@@ -40,8 +43,9 @@ impl ProbeSource {
                     free >> 20
                 )));
             }
-            Chase::on_node(node, bytes as usize)
-                .map_err(|error| Error::NoLatency(format!("cannot measure the latency of node {node}: {error}")))
+            Chase::on_node(node, bytes as usize).map_err(|error| {
+                Error::NoLatency(format!("cannot measure the latency of node {node}: {error}"))
+            })
         };
         Ok(Self { rings: topology.tiers.iter().map(|tier| ring(tier.node)).collect::<Result<_, _>>()? })
     }
@@ -53,7 +57,8 @@ impl LatencySource for ProbeSource {
     }
 
     fn read(&mut self, _shares: &[f64]) -> Vec<Reading> {
-        let probe = |ring: &mut Chase| Reading { latency_ns: Some(ring.latency_ns(PROBE)), rate_per_ns: None };
+        let probe =
+            |ring: &mut Chase| Reading { latency_ns: Some(ring.latency_ns(PROBE)), rate_per_ns: None };
         self.rings.iter_mut().map(probe).collect()
     }
 }

@@ -45,7 +45,8 @@ impl KernelMover {
             let page_ns = took.as_nanos() as f64 / addresses.len() as f64;
             // Slower counts at once, faster only after a while.
             let before = self.page_ns.unwrap_or(page_ns);
-            self.page_ns = Some(if page_ns > before { page_ns } else { 0.2_f64.mul_add(page_ns - before, before) });
+            self.page_ns =
+                Some(if page_ns > before { page_ns } else { 0.2_f64.mul_add(page_ns - before, before) });
         }
         Ok(status)
     }
@@ -54,7 +55,12 @@ impl KernelMover {
 /// Present pages that are elsewhere.
 fn elsewhere(addresses: &[u64], places: &[i32], node: u32) -> Vec<u64> {
     let is_elsewhere = |place: i32| place >= 0 && place.unsigned_abs() != node;
-    addresses.iter().zip(places).filter(|(_, place)| is_elsewhere(**place)).map(|(address, _)| *address).collect()
+    addresses
+        .iter()
+        .zip(places)
+        .filter(|(_, place)| is_elsewhere(**place))
+        .map(|(address, _)| *address)
+        .collect()
 }
 
 impl Mover for KernelMover {
@@ -67,7 +73,8 @@ impl Mover for KernelMover {
     }
 
     fn move_chunk(&mut self, pid: u32, start: u64, node: u32) -> io::Result<Outcome> {
-        let addresses: Vec<u64> = (0..CHUNK_BYTES / PAGE_BYTES).map(|page| start + page * PAGE_BYTES).collect();
+        let addresses: Vec<u64> =
+            (0..CHUNK_BYTES / PAGE_BYTES).map(|page| start + page * PAGE_BYTES).collect();
         let mut outcome = Outcome::default();
         let mut places = self.locations(pid, &addresses)?;
         let there_before = on(&places, node);

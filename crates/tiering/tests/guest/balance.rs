@@ -29,12 +29,15 @@ struct Balance {
 
 impl Balance {
     fn start(policy: &str, lines: &[(f64, f64)]) -> Self {
+        // It would move pages back to where the processors are.
+        fs::write("/proc/sys/kernel/numa_balancing", "0").expect("a setting");
         let workload = Workload::start(CHUNKS, HOT, true);
         let script = PathBuf::from(format!("/tmp/latency-{}", workload.pid()));
         write(&script, lines);
         let interval = Duration::from_millis(200);
         let tracker = Box::new(DamonTracker::start(workload.pid(), interval).expect("DAMON"));
-        let settings = Settings { policy: policy.into(), dry_run: false, limit_bytes_per_s: 1 << 30, interval };
+        let settings =
+            Settings { policy: policy.into(), dry_run: false, limit_bytes_per_s: 1 << 30, interval };
         let target = Target::new(workload.pid()).expect("the workload");
         let topology = Topology::read(&Root::live(), false).expect("nodes");
         let latency = Box::new(ScriptedSource::open(&script).expect("a script"));
@@ -65,12 +68,18 @@ impl Balance {
         for step in 0..STEPS_MAX {
             let report = self.step();
             let share = self.shares()[0];
-            quiet = if report.moves.is_empty() && (share - wanted).abs() <= tolerance { quiet + 1 } else { 0 };
+            quiet =
+                if report.moves.is_empty() && (share - wanted).abs() <= tolerance { quiet + 1 } else { 0 };
             if quiet == STEPS_QUIET {
                 return println!("share {share:.2} (wanted {wanted:.2}) after {step} quanta");
             }
             let tracked: Vec<_> = report.tiers.iter().map(|t| (t.latency_ns, t.share)).collect();
-            last = format!("share {share:.2}, tracked {tracked:?}, {} moves", report.moves.len());
+            last = format!(
+                "share {share:.2}, tracked {tracked:?}, {} moves, {:?}, {} postponed",
+                report.moves.len(),
+                report.failures,
+                report.postponed
+            );
         }
         panic!("the share does not settle at {wanted:.2}: {last}");
     }
@@ -128,7 +137,8 @@ pub fn three_tiers_are_balanced() {
     let lines = [(100.0, 100.0), (130.0, 100.0), (150.0, 100.0)];
     let mut balance = Balance::start("warm", &lines);
     let mut shares = [0.0; 3];
-    let near = |shares: &[f64; 3]| shares.iter().zip([0.6, 0.3, 0.1]).all(|(now, goal)| (now - goal).abs() < 0.16);
+    let near =
+        |shares: &[f64; 3]| shares.iter().zip([0.6, 0.3, 0.1]).all(|(now, goal)| (now - goal).abs() < 0.16);
     let mut steps = 0;
     let mut quiet = 0;
     while quiet < STEPS_QUIET {

@@ -39,6 +39,7 @@ pub fn damon_is_off_after_kill_9() {
     let output = tier(&["--pid", &pid, "--latency", "scripted", "--script", SCRIPT]);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(said(&output).contains("DAMON is on already"), "{}", said(&output));
+    assert!(daemon.try_wait().expect("its state").is_none(), "the first one goes on");
     assert_eq!(kdamond_state(), "on", "the first one goes on");
     daemon.kill().expect("kill -9");
     daemon.wait().expect("its end");
@@ -67,7 +68,8 @@ pub fn bad_calls_are_told() {
     assert_eq!((output.status.code(), said(&output).contains("kernel thread")), (Some(2), true));
     let workload = Workload::start(4, 1, true);
     let pid = workload.pid().to_string();
-    let output = Command::new(WARMSET).args(["tier", "--pid", &pid]).uid(1000).gid(1000).output().expect("warmset");
+    let output =
+        Command::new(WARMSET).args(["tier", "--pid", &pid]).uid(1000).gid(1000).output().expect("warmset");
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(said(&output).contains("belongs to user 0"), "{}", said(&output));
     let output = Command::new(WARMSET)
@@ -81,16 +83,16 @@ pub fn bad_calls_are_told() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("warmset "), "{output:?}");
     let output = tier(&["--pid", &pid, "--policy", "none"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    let output = tier(&["--pid", &pid, "--once", "--dry-run", "--json", "--latency", "scripted", "--script", SCRIPT]);
+    let output =
+        tier(&["--pid", &pid, "--once", "--dry-run", "--json", "--latency", "scripted", "--script", SCRIPT]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let events: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("a record")).collect();
-    assert_eq!(events.iter().map(|event| event["event"].as_str()).collect::<Vec<_>>(), [
-        Some("start"),
-        Some("quantum"),
-        Some("end")
-    ]);
+    assert_eq!(
+        events.iter().map(|event| event["event"].as_str()).collect::<Vec<_>>(),
+        [Some("start"), Some("quantum"), Some("end")]
+    );
     assert!(events.iter().all(|event| event["schema"] == 1));
     let balancing = fs::read_to_string("/proc/sys/kernel/numa_balancing").expect("a setting");
     assert_eq!(text.contains("NUMA balancing"), balancing.trim() != "0", "{text}");

@@ -47,7 +47,8 @@ fn main() {
         ["workload", ref options @ ..] => workload::run(options),
         ["scenario", name] => {
             let all = TWO_NODES.iter().chain(&THREE_NODES);
-            let (_, scenario) = all.clone().find(|(known, _)| *known == name).expect("a scenario of this name");
+            let (_, scenario) =
+                all.clone().find(|(known, _)| *known == name).expect("a scenario of this name");
             scenario();
         }
         _ if std::process::id() == 1 => boot(),

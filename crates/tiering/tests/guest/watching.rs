@@ -49,10 +49,15 @@ pub fn tracker_finds_the_hot_part() {
     workload.end();
 }
 
-/// `off` where there is none.
+/// `off` where there is none. While DAMON carries out a command its state cannot be read.
 pub fn kdamond_state() -> String {
-    let state = fs::read_to_string("/sys/kernel/mm/damon/admin/kdamonds/0/state");
-    state.map_or_else(|_| "off".to_owned(), |state| state.trim().to_owned())
+    eventually("the state can be read", Duration::from_secs(20), || {
+        match fs::read_to_string("/sys/kernel/mm/damon/admin/kdamonds/0/state") {
+            Ok(state) => Some(state.trim().to_owned()),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => None,
+            Err(_) => Some("off".to_owned()),
+        }
+    })
 }
 
 pub fn probe_measures_each_node() {

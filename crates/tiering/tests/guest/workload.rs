@@ -9,6 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub const PAGE: usize = 4096;
 pub const CHUNK: usize = 2 << 20;
+/// More than the kernel has forgotten one by one.
+const SCRATCH_PAGES: usize = 64;
 
 /// The process as its test sees it.
 pub struct Workload {
@@ -79,6 +81,7 @@ impl Drop for Workload {
 
 struct Memory {
     base: usize,
+    scratch: usize,
     chunks: usize,
     unmapped: bool,
     hot: usize,
@@ -102,8 +105,25 @@ impl Memory {
         }
     }
 
+    /// DAMON sees an access only if it walks the page tables. A real processor forgets translations all the time, the
+    /// emulated one keeps them for good, unless the rights of many pages change.
+    fn forget_translations(&self) {
+        for rights in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+            // SAFETY: the scratch pages are this process's own, and nothing else uses them.
+            assert_eq!(
+                unsafe { libc::mprotect(self.scratch as *mut c_void, SCRATCH_PAGES * PAGE, rights) },
+                0
+            );
+        }
+        for page in 0..SCRATCH_PAGES {
+            // SAFETY: as above; the pages are writable again.
+            unsafe { ((self.scratch + page * PAGE) as *mut u8).write_volatile(1) };
+        }
+    }
+
     fn pass(&mut self) {
         self.passes += 1;
+        self.forget_translations();
         for page in 0..self.hot * CHUNK / PAGE {
             let place = self.word(page, 1);
             // SAFETY: as in `fill`.
@@ -158,15 +178,12 @@ impl Memory {
     }
 }
 
-/// The process itself: `CHUNKS HOT huge|base`.
-pub fn run(options: &[&str]) {
-    let [chunks, hot, pages] = options else { panic!("workload CHUNKS HOT huge|base") };
-    let (chunks, hot): (usize, usize) = (chunks.parse().expect("chunks"), hot.parse().expect("hot chunks"));
-    // SAFETY: a fresh mapping of the kernel's choice.
+fn mapped(bytes: usize) -> usize {
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
     let raw = unsafe {
         libc::mmap(
             ptr::null_mut(),
-            (chunks + 1) * CHUNK,
+            bytes,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
@@ -174,11 +191,20 @@ pub fn run(options: &[&str]) {
         )
     };
     assert_ne!(raw, libc::MAP_FAILED);
-    let base = (raw as usize).next_multiple_of(CHUNK);
+    raw as usize
+}
+
+/// The process itself: `CHUNKS HOT huge|base`.
+pub fn run(options: &[&str]) {
+    let [chunks, hot, pages] = options else { panic!("workload CHUNKS HOT huge|base") };
+    let (chunks, hot): (usize, usize) = (chunks.parse().expect("chunks"), hot.parse().expect("hot chunks"));
+    let raw = mapped((chunks + 1) * CHUNK);
+    let scratch = mapped(SCRATCH_PAGES * PAGE);
+    let base = raw.next_multiple_of(CHUNK);
     let advice = if *pages == "huge" { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
     // SAFETY: the range lies inside the mapping of above.
     assert_eq!(unsafe { libc::madvise(base as *mut c_void, chunks * CHUNK, advice) }, 0);
-    let mut memory = Memory { base, chunks, unmapped: false, hot, passes: 0 };
+    let mut memory = Memory { base, scratch, chunks, unmapped: false, hot, passes: 0 };
     memory.fill();
     println!("{base}");
     let stdin = std::io::stdin();
@@ -193,8 +219,20 @@ pub fn run(options: &[&str]) {
             return;
         }
         let answer = match line.trim() {
-            "check" => if memory.is_right() { "right" } else { "wrong" },
-            "fork" => if memory.fork() { "right" } else { "wrong" },
+            "check" => {
+                if memory.is_right() {
+                    "right"
+                } else {
+                    "wrong"
+                }
+            }
+            "fork" => {
+                if memory.fork() {
+                    "right"
+                } else {
+                    "wrong"
+                }
+            }
             "unmap" => {
                 memory.unmap();
                 "unmapped"
