@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::direct::DirectCommand;
+use crate::tier::TierArgs;
 
 /// Keeps data that outgrows DRAM at memory speed
 #[derive(Debug, Parser)]
@@ -60,6 +61,13 @@ pub enum Command {
     /// Runs each placement policy on a model of the published machine and writes the table beside the published
     /// figures. Every figure is simulated; none is measured on this machine.
     Sim(SimArgs),
+    /// Place the memory of a running process on NUMA nodes by measured latency
+    ///
+    /// Manages process N, or starts CMD and manages it, until it ends or this command is interrupted. Needs root, and at
+    /// least two nodes with memory. Exit code 0 when it was ended in order, 2 if the call is wrong (no such process, a
+    /// kernel thread), 3 if this machine cannot do it (one node, no DAMON), 4 if a permission is missing, 5 if something
+    /// stopped on the way (tracker, nodes). With CMD it is the program's: CMD runs on without tiering if need be.
+    Tier(TierArgs),
 }
 
 /// The options of `warmset sim`.

@@ -1,7 +1,7 @@
 //! The `warmset` command.
 //!
 //! Data goes to stdout, messages to stderr. Exit codes: 0 all well, 1 the machine has findings, 2 the call or its
-//! execution failed.
+//! execution failed; `warmset tier` has more.
 
 mod args;
 mod direct;
@@ -9,6 +9,7 @@ mod doctor;
 mod generate;
 mod prefetch;
 mod sim;
+mod tier;
 mod units;
 
 use std::io::{self, Write};
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Profile { what } => prefetch::profile(&what),
         Command::Direct { what } => direct::run(&what),
         Command::Sim(wanted) => sim::run(&wanted),
+        Command::Tier(wanted) => tier::run(&wanted),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     };
     match done {

@@ -16,7 +16,8 @@ use warmset_prefetch::{Profile, Store, bursts, fetch, record};
 use crate::args::ProfileCommand;
 use crate::units;
 
-const NOT_FOUND: u8 = 127;
+/// What a shell returns for a program that is not found.
+pub const NOT_FOUND: u8 = 127;
 /// Part of the memory that is available which a start may fill.
 const MEMORY_SHARE: u64 = 4;
 const STALE_SHARE_MAX: f64 = 0.1;

@@ -1,9 +1,45 @@
 //! Work that goes on beside a program that is about to take this process's place.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, setsid, waitpid};
+
+/// Keeps a process waiting for the end of this one, however it ends.
+#[derive(Debug)]
+pub struct Guardian {
+    writer: Option<OwnedFd>,
+}
+
+impl Guardian {
+    /// Runs `work` in a detached process as soon as this process has died, unless [`Guardian::dismiss`] was called.
+    ///
+    /// # Errors
+    /// As for [`detached`].
+    pub fn start(work: impl FnOnce()) -> io::Result<Self> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        let mut writer = Some(writer);
+        detached(|| {
+            // The copy of the end that this process holds: only the death of the other one may close the last.
+            drop(writer.take());
+            let mut dismissed = Vec::new();
+            let _ = fs::File::from(reader).read_to_end(&mut dismissed);
+            if dismissed.is_empty() {
+                work();
+            }
+        })?;
+        Ok(Self { writer })
+    }
+
+    /// Ends the waiting process without its work.
+    pub fn dismiss(mut self) {
+        if let Some(writer) = self.writer.take() {
+            let _ = fs::File::from(writer).write_all(b".");
+        }
+    }
+}
 
 /// Runs `work` in a process of its own that is no child of this one, has no terminal and holds none of its standard
 /// streams. Returns as soon as it is started.

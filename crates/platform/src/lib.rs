@@ -1,7 +1,10 @@
 //! System calls and nearly all unsafe code of Warmset, one module per kernel area.
 
+pub mod chase;
+pub mod damon;
 pub mod detach;
 pub mod io;
+pub mod migrate;
 pub mod mm;
 pub mod opens;
 mod sched;

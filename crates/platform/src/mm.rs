@@ -110,6 +110,14 @@ impl Reservation {
         self.advise(0, self.len, Advice::LinuxNoHugepage)
     }
 
+    /// Takes all pages from one NUMA node; call before anything is touched.
+    ///
+    /// # Errors
+    /// `EINVAL` for a node that does not exist or has no memory.
+    pub fn bind_to_node(&self, node: u32) -> io::Result<()> {
+        crate::migrate::bind(self.base, self.len, node)
+    }
+
     /// Puts writable pages behind a part of the range: `MADV_POPULATE_WRITE`, or before Linux 5.14 by touching each.
     /// Nobody may write to that part meanwhile.
     ///

@@ -9,6 +9,7 @@
 pub mod cgroup;
 pub mod disk;
 pub mod kernel;
+pub mod maps;
 pub mod memory;
 pub mod mounts;
 pub mod numa;

@@ -1,0 +1,175 @@
+//! `warmset tier`: places the memory of a running process by measured latency.
+
+mod args;
+mod live;
+mod program;
+mod view;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use warmset_platform::damon::DamonError;
+use warmset_platform::sysinfo::Root;
+use warmset_tiering::latency::{ProbeSource, ScriptedSource};
+use warmset_tiering::mover::KernelMover;
+use warmset_tiering::tracker::{DamonTracker, ScriptedTracker};
+use warmset_tiering::{Daemon, Error, LatencySource, Settings, Target, Topology, Tracker, prometheus};
+
+pub use args::TierArgs;
+use args::{LatencyKind, TrackerKind};
+use program::Program;
+use view::View;
+
+/// Exit codes beside 0: what is wrong is the call, this machine, a permission, or something that stopped on the way.
+const CALL: u8 = 2;
+const MACHINE: u8 = 3;
+const PERMISSION: u8 = 4;
+const STOPPED: u8 = 5;
+
+/// Manages a process until it or this command is ended.
+pub fn run(wanted: &TierArgs) -> io::Result<ExitCode> {
+    let mut program = None;
+    let pid = match wanted.pid {
+        Some(pid) => pid,
+        None => match Program::start(&wanted.command)? {
+            Ok(started) => program.insert(started).pid(),
+            Err(code) => return Ok(code),
+        },
+    };
+    let outcome = stop_flag(program.is_some())
+        .map_err(Failure::Io)
+        .and_then(|stop| manage(wanted, pid, program.as_mut(), &stop));
+    let code = match outcome {
+        Ok(()) => 0,
+        Err(Failure::Tier(error)) => {
+            writeln!(io::stderr(), "warmset: {error}")?;
+            code(&error)
+        }
+        Err(Failure::Io(error)) if program.is_none() => return Err(error),
+        Err(Failure::Io(error)) => {
+            writeln!(io::stderr(), "warmset: {error}")?;
+            CALL
+        }
+    };
+    // A program that was started here runs on to its end, with or without our help.
+    match program {
+        Some(mut program) => program.finish(code != 0),
+        None => Ok(ExitCode::from(code)),
+    }
+}
+
+enum Failure {
+    Tier(Error),
+    Io(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Tier(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Io(error)
+    }
+}
+
+fn code(error: &Error) -> u8 {
+    match error {
+        Error::OneNode(_) | Error::NoLatency(_) => MACHINE,
+        Error::Damon(DamonError::Denied { .. }) | Error::OtherUser { .. } | Error::MayNotMove { .. } => {
+            PERMISSION
+        }
+        Error::Damon(_) => MACHINE,
+        Error::NodesGone(_) | Error::TrackerStopped { .. } => STOPPED,
+        _ => CALL,
+    }
+}
+
+/// Set by a signal that asks to end. Ctrl-C reaches a program of this terminal by itself, which may well go on.
+fn stop_flag(has_program: bool) -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let interrupt = if has_program { Arc::default() } else { Arc::clone(&stop) };
+    signal_hook::flag::register(SIGINT, interrupt)?;
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn manage(
+    wanted: &TierArgs,
+    pid: u32,
+    mut program: Option<&mut Program>,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let interval = Duration::from_millis(wanted.interval);
+    let mut daemon = daemon(wanted, pid, interval)?;
+    let mut view = View::new(wanted, &daemon)?;
+    while !stop.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        let report = daemon.step()?;
+        view.show(&daemon, &report)?;
+        if let Some(path) = &wanted.metrics {
+            replace(path, &prometheus(pid, daemon.counters(), &report))?;
+        }
+        if wanted.once || view.is_left() {
+            break;
+        }
+        daemon.target().wait(interval.saturating_sub(begin.elapsed()));
+        if program.as_mut().is_some_and(|program| program.has_ended()) || !daemon.target().runs() {
+            break;
+        }
+    }
+    view.end(&daemon)?;
+    // A signal to this command alone is handed on.
+    if let Some(program) = program.filter(|_| stop.load(Ordering::Relaxed)) {
+        program.terminate();
+    }
+    Ok(())
+}
+
+fn daemon(wanted: &TierArgs, pid: u32, interval: Duration) -> Result<Daemon, Failure> {
+    let root = Root::live();
+    let target = Target::new(pid)?;
+    let topology = Topology::read(&root, wanted.dry_run)?;
+    let settings = Settings {
+        policy: wanted.policy.clone(),
+        dry_run: wanted.dry_run,
+        limit_bytes_per_s: wanted.limit.saturating_mul(1_000_000),
+        interval,
+    };
+    settings.check(topology.tiers.len())?;
+    let latency = latency(wanted, &root, &topology)?;
+    // The clap definition asks for the file where this is scripted.
+    let tracker: Box<dyn Tracker> = match (&wanted.tracker, &wanted.accesses) {
+        (TrackerKind::Scripted, Some(path)) => Box::new(ScriptedTracker::open(path)?),
+        _ => Box::new(DamonTracker::start(pid, interval).map_err(Error::from)?),
+    };
+    let mover = Box::new(KernelMover::default());
+    Ok(Daemon::new(settings, target, topology, tracker, latency, mover)?)
+}
+
+fn latency(wanted: &TierArgs, root: &Root, topology: &Topology) -> Result<Box<dyn LatencySource>, Failure> {
+    Ok(match (wanted.latency, &wanted.script) {
+        (LatencyKind::Scripted, Some(path)) => Box::new(ScriptedSource::open(path)?),
+        _ => Box::new(ProbeSource::new(root, topology)?),
+    })
+}
+
+/// A reader never sees half of the file.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let aside = path.with_file_name(name);
+    fs::write(&aside, text)
+        .and_then(|()| fs::rename(&aside, path))
+        .map_err(|error| io::Error::new(error.kind(), format!("--metrics {}: {error}", path.display())))
+}

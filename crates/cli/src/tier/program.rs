@@ -1,0 +1,58 @@
+//! A program that `warmset tier` starts.
+
+use std::io::{self, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::prefetch::{NOT_FOUND, found, not_found};
+
+/// A program that runs beside this command.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+}
+
+impl Program {
+    /// Starts it; an exit code if it cannot be.
+    pub fn start(command: &[String]) -> io::Result<Result<Self, ExitCode>> {
+        let Some(path) = found(&command[0]) else { return Ok(Err(not_found(&command[0]))) };
+        match Command::new(&path).arg0(&command[0]).args(&command[1..]).spawn() {
+            Ok(child) => Ok(Ok(Self { child })),
+            Err(error) => {
+                writeln!(io::stderr(), "warmset: cannot start {}: {error}", path.display())?;
+                Ok(Err(ExitCode::from(NOT_FOUND - 1)))
+            }
+        }
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&mut self) {
+        if !self.has_ended() {
+            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+        }
+    }
+
+    /// Waits for its end and takes over its exit code.
+    pub fn finish(&mut self, unmanaged: bool) -> io::Result<ExitCode> {
+        if unmanaged && !self.has_ended() {
+            writeln!(io::stderr(), "warmset: the program runs on without tiering")?;
+        }
+        let status = self.child.wait()?;
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+    }
+}

@@ -1,0 +1,143 @@
+//! What the daemon did: the records of the log, and the counters in Prometheus' text form.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// Version of the log's records.
+pub const SCHEMA: u32 = 1;
+
+/// One tier at the end of a quantum.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TierReport {
+    /// Its node.
+    pub node: u32,
+    /// The mean latency of an access; absent without a figure.
+    pub latency_ns: Option<f64>,
+    /// The part of the process's accesses that it served, as tracked.
+    pub share: f64,
+    /// Memory of the process there, in whole chunks.
+    pub resident_bytes: u64,
+    /// The node's unused memory.
+    pub free_bytes: u64,
+}
+
+/// A chunk that was moved, or would have been.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MoveReport {
+    /// Its first address.
+    pub address: u64,
+    /// The node it was on.
+    pub from: u32,
+    /// The node it goes to.
+    pub to: u32,
+    /// What was moved of it; 0 in a dry run.
+    pub moved_bytes: u64,
+}
+
+/// Chunks that did not move, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Failures {
+    /// Pinned or under I/O.
+    pub busy: u64,
+    /// Shared with another process.
+    pub shared: u64,
+    /// No memory on the node.
+    pub full: u64,
+    /// The node went offline, or the process may not use it.
+    pub node: u64,
+    /// Unmapped meanwhile.
+    pub gone: u64,
+}
+
+/// A quantum.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Since the start.
+    pub time_s: f64,
+    /// Nearest first.
+    pub tiers: Vec<TierReport>,
+    /// Memory that was accessed, in whole chunks.
+    pub accessed_bytes: u64,
+    /// What was moved to where accesses take less time.
+    pub promoted_bytes: u64,
+    /// What was moved the other way.
+    pub demoted_bytes: u64,
+    /// Each move.
+    pub moves: Vec<MoveReport>,
+    /// What did not move.
+    pub failures: Failures,
+    /// Moves left for a later quantum because this one's time or bytes were used up.
+    pub postponed: u64,
+    /// What a reader of the log should know.
+    pub warnings: Vec<String>,
+}
+
+/// Sums since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// How many quanta.
+    pub quanta: u64,
+    /// What was moved to where accesses take less time.
+    pub promoted_bytes: u64,
+    /// What was moved the other way.
+    pub demoted_bytes: u64,
+    /// What did not move.
+    pub failures: Failures,
+    /// Quanta without latencies, in which nothing was decided.
+    pub quanta_without_latency: u64,
+}
+
+impl Counters {
+    /// Adds a quantum.
+    pub fn add(&mut self, report: &Report) {
+        self.quanta += 1;
+        self.promoted_bytes += report.promoted_bytes;
+        self.demoted_bytes += report.demoted_bytes;
+        let (sum, new) = (&mut self.failures, &report.failures);
+        sum.busy += new.busy;
+        sum.shared += new.shared;
+        sum.full += new.full;
+        sum.node += new.node;
+        sum.gone += new.gone;
+    }
+}
+
+/// The counters and the last quantum in Prometheus' text form, for node_exporter's textfile collector.
+#[must_use]
+pub fn prometheus(pid: u32, counters: &Counters, last: &Report) -> String {
+    let mut text = String::new();
+    let mut family = |name: &str, kind: &str, help: &str, lines: Vec<(String, String)>| {
+        let _ = writeln!(text, "# HELP warmset_tier_{name} {help}\n# TYPE warmset_tier_{name} {kind}");
+        for (labels, value) in lines {
+            let _ = writeln!(text, "warmset_tier_{name}{{pid=\"{pid}\"{labels}}} {value}");
+        }
+    };
+    let tiers = |value: &dyn Fn(&TierReport) -> Option<String>| -> Vec<(String, String)> {
+        let line = |tier: &TierReport| Some((format!(",node=\"{}\"", tier.node), value(tier)?));
+        last.tiers.iter().filter_map(line).collect()
+    };
+    let one = |value: u64| vec![(String::new(), value.to_string())];
+    let seconds = |tier: &TierReport| Some((tier.latency_ns? / 1e9).to_string());
+    family("latency_seconds", "gauge", "Mean latency of an access.", tiers(&seconds));
+    let share = |tier: &TierReport| Some(tier.share.to_string());
+    family("access_ratio", "gauge", "Part of the tracked accesses that the node serves.", tiers(&share));
+    let resident = |tier: &TierReport| Some(tier.resident_bytes.to_string());
+    family("resident_bytes", "gauge", "Memory of the process on the node.", tiers(&resident));
+    family("promoted_bytes_total", "counter", "Moved to lower latency.", one(counters.promoted_bytes));
+    family("demoted_bytes_total", "counter", "Moved to higher latency.", one(counters.demoted_bytes));
+    let failures = &counters.failures;
+    let reasons = [
+        ("busy", failures.busy),
+        ("shared", failures.shared),
+        ("full", failures.full),
+        ("node", failures.node),
+        ("gone", failures.gone),
+    ];
+    let failed = reasons.map(|(reason, count)| (format!(",reason=\"{reason}\""), count.to_string()));
+    family("failed_moves_total", "counter", "Chunks that did not move.", failed.to_vec());
+    family("quanta_total", "counter", "Decisions so far.", one(counters.quanta));
+    let without = one(counters.quanta_without_latency);
+    family("quanta_without_latency_total", "counter", "Quanta without latencies: nothing moved.", without);
+    text
+}

@@ -1,0 +1,76 @@
+//! The tracker, the nodes and the probe.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::time::Duration;
+
+use warmset_platform::sysinfo::Root;
+use warmset_platform::sysinfo::maps::mappings;
+use warmset_tiering::latency::ProbeSource;
+use warmset_tiering::tracker::DamonTracker;
+use warmset_tiering::{LatencySource, Pages, Topology, Tracker};
+
+use crate::eventually;
+use crate::workload::Workload;
+
+pub fn nodes_are_tiers() {
+    let topology = Topology::read(&Root::live(), false).expect("two nodes");
+    assert_eq!(topology.tiers.iter().map(|tier| tier.node).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(topology.tiers.iter().map(|tier| tier.has_cpus).collect::<Vec<_>>(), [true, false]);
+}
+
+pub fn tracker_finds_the_hot_part() {
+    let (chunks, hot) = (96, 16);
+    let workload = Workload::start(chunks, hot, true);
+    let mut tracker = DamonTracker::start(workload.pid(), Duration::from_millis(200)).expect("DAMON");
+    let root = Root::live();
+    let mut pages = Pages::default();
+    pages.map(&mappings(&root, workload.pid()).expect("maps"), &HashSet::new());
+    let is_hot = |address: u64| (workload.chunk(0)..workload.chunk(hot)).contains(&address);
+    let mut found_in_a_row = 0;
+    eventually("the hot part is found", Duration::from_secs(100), || {
+        let weights: BTreeMap<u32, f64> = pages.accessed(&tracker.collect().expect("accesses"));
+        let all: f64 = weights.values().sum();
+        let of_hot: Vec<f64> = weights
+            .iter()
+            .filter(|(number, _)| pages.address(**number).is_some_and(is_hot))
+            .map(|(_, weight)| *weight)
+            .collect();
+        let found = of_hot.len() >= hot * 3 / 4 && of_hot.iter().sum::<f64>() > 0.8 * all;
+        found_in_a_row = if found { found_in_a_row + 1 } else { 0 };
+        (found_in_a_row == 3).then_some(())
+    });
+    let ticks = tracker.kernel_thread().and_then(|thread| {
+        warmset_platform::sysinfo::process::process(&root, thread).map(|known| known.cpu_ticks)
+    });
+    println!("kdamond used {ticks:?} ticks so far");
+    drop(tracker);
+    assert_eq!(kdamond_state(), "off");
+    workload.end();
+}
+
+/// `off` where there is none. While DAMON carries out a command its state cannot be read.
+pub fn kdamond_state() -> String {
+    eventually("the state can be read", Duration::from_secs(20), || {
+        match fs::read_to_string("/sys/kernel/mm/damon/admin/kdamonds/0/state") {
+            Ok(state) => Some(state.trim().to_owned()),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => None,
+            Err(_) => Some("off".to_owned()),
+        }
+    })
+}
+
+pub fn probe_measures_each_node() {
+    let root = Root::live();
+    let topology = Topology::read(&root, false).expect("two nodes");
+    let mut probe = ProbeSource::new(&root, &topology).expect("a probe");
+    let readings = probe.read(&[0.0, 0.0]);
+    assert_eq!(readings.len(), 2);
+    assert!(readings.iter().all(|reading| reading.latency_ns.is_some_and(|ns| ns > 0.0)), "{readings:?}");
+    let maps = fs::read_to_string("/proc/self/numa_maps").expect("numa_maps");
+    for node in 0..2 {
+        let bound = maps.lines().find(|line| line.contains(&format!(" bind:{node} "))).expect("a bound ring");
+        assert!(bound.contains(&format!(" N{node}=")), "{bound}");
+        assert!(!bound.contains(&format!(" N{}=", 1 - node)), "{bound}");
+    }
+}
