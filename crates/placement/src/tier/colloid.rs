@@ -14,7 +14,8 @@ impl<'a> PageShares<'a> {
     /// `heat` per page; pages at `floor` or below are taken for cold, and are not moved for the balance's sake.
     #[must_use]
     pub fn new(heat: &'a [f32], floor: f32) -> Self {
-        Self { heat, all: heat.iter().map(|heat| f64::from(*heat)).sum(), floor }
+        let all = heat.chunks(64).map(|part| f64::from(part.iter().sum::<f32>())).sum();
+        Self { heat, all, floor }
     }
 
     /// A page's part of all accesses.
