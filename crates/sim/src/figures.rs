@@ -33,8 +33,9 @@ pub const LATENCY_GAIN: [[[f64; 4]; 4]; 3] = [
     [[1.02, 1.11, 1.56, 2.24], [1.02, 1.07, 1.54, 2.01], [1.01, 1.02, 1.29, 1.81], [0.99, 1.01, 1.24, 1.63]],
 ];
 
-/// Object sizes in bytes, and the scale of the window: one figure per size, fitted to `HeMem`'s four gains.
-pub const OBJECTS: [(u32, f64); 3] = [(256, 2.4), (1024, 3.1), (4096, 3.0)];
+/// Object sizes in bytes, and the lines that a core keeps in flight: one figure per size, the same in both tiers and
+/// at any load, since the prefetcher fills what the core has; fitted to `HeMem`'s four gains.
+pub const OBJECTS: [(u32, f64); 3] = [(256, 13.0), (1024, 17.0), (4096, 16.0)];
 
 /// Gain by Colloid: per system, per object size, per contention.
 pub const OBJECT_GAIN: [[[f64; 4]; 3]; 3] = [

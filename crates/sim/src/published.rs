@@ -121,8 +121,12 @@ fn cases() -> Vec<Case> {
             scenario.tiers[1].base_ns += latency - figures::ALTERNATE_NS[0];
             add("latency sweep", format!("{latency} ns {x}"), scenario);
         }
-        for (size, window_scale) in figures::OBJECTS {
-            add("object size", format!("{size} B {x}"), Scenario { window_scale, ..gups.clone() });
+        for (size, window) in figures::OBJECTS {
+            let mut scenario = gups.clone();
+            for tier in &mut scenario.tiers {
+                (tier.window, tier.window_falls_by) = (window, 0.0);
+            }
+            add("object size", format!("{size} B {x}"), scenario);
         }
         if level > 0 {
             for (name, _, _) in figures::APPLICATIONS {
@@ -149,7 +153,7 @@ pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
             "warm" => scenario.seconds,
             _ if policy.starts_with("tpp") => scenario.seconds * 16.0,
             _ if policy.starts_with("memtis") => scenario.seconds * 3.0,
-            _ => scenario.seconds * 0.5,
+            _ => scenario.seconds * 0.6,
         };
     } else if policy.starts_with("tpp") && !periodic {
         let by = 10.0;

@@ -12,6 +12,8 @@ const STEP_FIRST: f64 = 0.1;
 const SETTLE_NS: f64 = 2e7;
 /// How long a measurement takes.
 const MEASURE_NS: f64 = 4e8;
+/// How long it takes after a small step, whose effect is small.
+const MEASURE_SMALL_NS: f64 = 1e9;
 /// While a long step is under way it is judged this often.
 const WATCH_NS: f64 = 5e8;
 /// Deviations of the measurement by which a step under way has to be worse for it to be stopped.
@@ -69,6 +71,8 @@ pub struct Climb {
     /// What was measured before this step.
     before: Option<f64>,
     turns: u32,
+    /// The smallest step was no good and is being taken back.
+    last: bool,
 }
 
 impl Climb {
@@ -86,6 +90,7 @@ impl Climb {
             watched: 0.0,
             before: None,
             turns: 0,
+            last: false,
         }
     }
 
@@ -111,8 +116,11 @@ impl Climb {
     pub fn moved(&mut self, share: f64, more: bool) {
         self.left -= share;
         if self.phase == Phase::Move && (self.left < STEP_MIN * 0.1 || !more) {
-            self.phase = Phase::Settle;
+            self.phase = if self.last { Phase::Done } else { Phase::Settle };
             self.wait_ns = SETTLE_NS;
+            if self.last {
+                return;
+            }
             // Nothing moved at all: this direction is at its end.
             if self.left >= self.step {
                 self.turn();
@@ -147,7 +155,8 @@ impl Climb {
             }
             Phase::Measure => {
                 self.now.add(goodness, count, elapsed_ns);
-                if self.now.time_ns >= MEASURE_NS {
+                let wanted = if self.step < STEP_FIRST { MEASURE_SMALL_NS } else { MEASURE_NS };
+                if self.now.time_ns >= wanted {
                     self.judge();
                 }
             }
@@ -172,12 +181,9 @@ impl Climb {
 
     fn turn_with(&mut self, step: f64) {
         self.turns += 1;
-        if step < STEP_MIN {
-            self.phase = Phase::Done;
-            return;
-        }
         self.up = !self.up;
-        self.go(step);
+        self.last = step < STEP_MIN;
+        self.go(if self.last { self.step - self.left.max(0.0) } else { step });
     }
 
     fn go(&mut self, step: f64) {

@@ -24,23 +24,23 @@ impl<'a> PageShares<'a> {
         if self.all > 0.0 { f64::from(self.heat[page as usize]) / self.all } else { 0.0 }
     }
 
-    /// The `most` hottest pages of a tier, hottest first, and the `most` coldest, coldest first.
+    /// The `most` hottest pages of a tier, hottest first.
     #[must_use]
-    pub fn ends(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> (Vec<u32>, Vec<u32>) {
-        let heat = |page: u32| self.heat[page as usize];
-        let mut hot: Vec<u32> = Vec::new();
-        let mut cold: Vec<u32> = Vec::new();
-        for (page, &at) in (0_u32..).zip(quantum.residency) {
-            if at == tier {
-                if heat(page) > self.floor {
-                    hot.push(page);
-                }
-                cold.push(page);
-            }
-        }
-        first(&mut hot, most, |page| -heat(page));
-        first(&mut cold, most, heat);
-        (hot, cold)
+    pub fn hottest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
+        let known = (0_u32..).zip(quantum.residency.iter().zip(self.heat));
+        let wanted = known.filter(|(_, (at, heat))| (**at == tier) & (**heat > self.floor));
+        let mut pages = wanted.map(|(page, _)| page).collect();
+        first(&mut pages, most, |page| -self.heat[page as usize]);
+        pages
+    }
+
+    /// The `most` coldest pages of a tier, coldest first.
+    #[must_use]
+    pub fn coldest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
+        let wanted = (0_u32..).zip(quantum.residency).filter(|(_, at)| **at == tier);
+        let mut pages = wanted.map(|(page, _)| page).collect();
+        first(&mut pages, most, |page| self.heat[page as usize]);
+        pages
     }
 
     /// Moves pages between tier 0 and tier 1 until `shift.share` is used up: hot ones first, swapped with cold ones
@@ -48,8 +48,16 @@ impl<'a> PageShares<'a> {
     pub fn shift(&self, quantum: &Quantum<'_>, shift: Shift, pages_max: usize, room: &mut Room) {
         let (from, to): (Tier, Tier) = if shift.promote { (1, 0) } else { (0, 1) };
         let mut left = shift.share;
-        let (hot, _) = self.ends(quantum, from, pages_max.saturating_mul(2));
-        let (_, outs) = self.ends(quantum, to, pages_max);
+        if left <= 0.0 || pages_max == 0 {
+            return;
+        }
+        let hot = self.hottest(quantum, from, pages_max.saturating_mul(2));
+        if hot.is_empty() {
+            return;
+        }
+        // Only a goal that may become full needs pages that leave it.
+        let full = room.into_tier(to) < hot.len() as u64;
+        let outs = if full { self.coldest(quantum, to, pages_max) } else { Vec::new() };
         let mut outs = outs.into_iter().peekable();
         let mut taken = 0;
         for page in hot {

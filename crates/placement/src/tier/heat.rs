@@ -64,6 +64,11 @@ impl Default for Heat {
 }
 
 impl Heat {
+    /// Forgets all counts: the pages that were hot are not the ones that are.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
     /// Takes in a quantum's samples; those of pages beyond `pages` are passed over.
     pub fn add(&mut self, pages: usize, samples: &[PageSample], elapsed_ns: f64) {
         self.age_ns += elapsed_ns;

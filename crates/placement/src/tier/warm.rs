@@ -19,15 +19,31 @@ const SMOOTH_NS: f64 = 3e7;
 /// What is known at first comes from this much time.
 const START_NS: f64 = 2e8;
 /// How long a balance is taken to hold at first, at least and at most.
-const HORIZON_NS: [f64; 3] = [20e9, 2e9, 60e9];
+const HORIZON_NS: [f64; 3] = [60e9, 2e9, 60e9];
 /// The bytes of an access.
 const LINE_BYTES: f64 = 64.0;
 /// Lines of a copy overlap, so it takes that much less than its lines' latencies.
-const COPY_OVERLAP: f64 = 2.0;
+const COPY_OVERLAP: f64 = 4.0;
 /// The order of pages is found anew after this time.
 const PLAN_NS: f64 = 1e8;
 /// In balance, the order of pages is looked at this often.
 const DRIFT_NS: f64 = 5e8;
+
+/// After something changed, accesses per tier are counted for this long before the search.
+const LISTEN_NS: f64 = 1e8;
+/// If a tier's part of them is this far from what the pages' heat says, other pages have become hot.
+const STALE: f64 = 0.1;
+/// Other pages' heat is then gathered for this long.
+const LEARN_NS: f64 = 3e8;
+
+/// What is found out between a change and the search.
+#[derive(Debug, Default)]
+struct Listen {
+    left_ns: f64,
+    /// Weight of the samples per tier; empty while heat is gathered.
+    weight: Vec<f64>,
+    long: bool,
+}
 
 /// Pages to move from one tier to another, in order.
 #[derive(Debug, Default)]
@@ -52,6 +68,7 @@ pub struct Warm {
     pairs: Vec<(Tier, Tier)>,
     pair: (Tier, Tier),
     climb: Option<Climb>,
+    listen: Option<Listen>,
     /// Latencies when the machine was last at rest.
     rest: Vec<f64>,
     balanced_ns: f64,
@@ -73,6 +90,7 @@ impl Warm {
             pairs: Vec::new(),
             pair: (0, 1),
             climb: None,
+            listen: None,
             rest: Vec::new(),
             balanced_ns: 0.0,
             horizon_ns: HORIZON_NS[0],
@@ -96,6 +114,44 @@ impl Warm {
 
     fn latency(&self, tier: usize) -> f64 {
         self.seen.tier(tier).map_or(0.0, |tier| tier.1)
+    }
+
+    fn listen(&mut self, long: bool) {
+        self.climb = None;
+        self.rest.clear();
+        let weight = vec![0.0; self.layout.capacity_pages.len()];
+        self.listen = Some(Listen { left_ns: LISTEN_NS, weight, long });
+    }
+
+    fn hear(&mut self, quantum: &Quantum<'_>) {
+        let Some(mut listen) = self.listen.take() else { return };
+        listen.left_ns -= quantum.elapsed_ns as f64;
+        for sample in quantum.samples {
+            if let Some(weight) = listen.weight.get_mut(usize::from(sample.tier)) {
+                *weight += sample.weight;
+            }
+        }
+        if listen.left_ns > 0.0 {
+            self.listen = Some(listen);
+        } else if self.is_stale(quantum, &listen.weight) {
+            self.heat.forget();
+            self.listen = Some(Listen { left_ns: LEARN_NS, weight: Vec::new(), long: true });
+        } else {
+            self.begin(listen.long);
+        }
+    }
+
+    /// Whether the accesses per tier are not those that the pages' heat lets expect.
+    fn is_stale(&mut self, quantum: &Quantum<'_>, weight: &[f64]) -> bool {
+        let mut expected = vec![0.0; weight.len()];
+        for (tier, heat) in quantum.residency.iter().zip(self.heat.rates()) {
+            if let Some(sum) = expected.get_mut(usize::from(*tier)) {
+                *sum += f64::from(*heat);
+            }
+        }
+        let (seen, known) = (weight.iter().sum::<f64>(), expected.iter().sum::<f64>());
+        let apart = |(one, other): (&f64, &f64)| (one / seen - other / known).abs() > STALE;
+        seen > 0.0 && known > 0.0 && weight.iter().zip(&expected).any(apart)
     }
 
     /// Searches all pairs of tiers, the slowest against the fastest first.
@@ -164,6 +220,21 @@ impl Warm {
         self.plan = Plan { from, to, hot: hot.into_iter(), outs: outs.into_iter(), age_ns: 0.0, whole };
     }
 
+    /// Two full tiers cannot exchange pages: the coldest page of one goes to a tier that has room.
+    fn make_room(&mut self, quantum: &Quantum<'_>, from: Tier, to: Tier, room: &mut Room) {
+        if room.free(from) > 0 || room.free(to) > 0 {
+            return;
+        }
+        let others = self.order().into_iter().rev().map(|tier| tier.0);
+        let Some(other) = others.into_iter().find(|tier| room.into_tier(*tier) > 0) else { return };
+        let heat = self.heat.rates();
+        let pages = (0_u32..).zip(quantum.residency).filter(|(_, at)| **at == from).map(|(page, _)| page);
+        let coldest = pages.min_by(|a, b| heat[*a as usize].total_cmp(&heat[*b as usize]));
+        if let Some(page) = coldest {
+            room.take(page, from, other);
+        }
+    }
+
     /// Moves up to `share` of the heat; says how much it was, and whether more would pay.
     fn shift(
         &mut self,
@@ -177,6 +248,7 @@ impl Warm {
             return (0.0, true);
         }
         self.plan(quantum, from, to, most);
+        self.make_room(quantum, from, to, room);
         let (here, there) = (self.latency(from.into()), self.latency(to.into()));
         let lines = self.layout.page_bytes as f64 / LINE_BYTES;
         let cost = lines * (here + there) / COPY_OVERLAP;
@@ -242,8 +314,7 @@ impl Warm {
             }
         } else if self.change() > BAND_LONG {
             // Something else than this search changed the latencies.
-            self.rest.clear();
-            self.begin(true);
+            self.listen(true);
         }
     }
 
@@ -258,8 +329,7 @@ impl Warm {
             let [_, least, most] = HORIZON_NS;
             self.horizon_ns = (0.5 * (self.horizon_ns + self.balanced_ns)).clamp(least, most);
             self.balanced_ns = 0.0;
-            self.rest.clear();
-            self.begin(change > BAND_LONG);
+            self.listen(change > BAND_LONG);
             return;
         }
         self.look_ns -= quantum.elapsed_ns as f64;
@@ -307,7 +377,9 @@ impl TierPolicy for Warm {
         if self.age_ns - elapsed < START_NS {
             self.begin(true);
         }
-        if self.climb.is_some() {
+        if self.listen.is_some() {
+            self.hear(quantum);
+        } else if self.climb.is_some() {
             self.search(quantum, &mut room);
         } else {
             self.drift(quantum, &mut room);
