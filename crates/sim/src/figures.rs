@@ -68,4 +68,5 @@ pub const CONVERGENCE: [(&str, &str, f64, f64); 11] = [
 ];
 
 /// With Colloid, the part of the best static split's throughput that a system may miss, with two points of allowance.
-pub const DISTANCE: [(&str, f64); 3] = [("hemem+colloid", 0.05), ("tpp+colloid", 0.10), ("memtis+colloid", 0.15)];
+pub const DISTANCE: [(&str, f64); 3] =
+    [("hemem+colloid", 0.05), ("tpp+colloid", 0.10), ("memtis+colloid", 0.15)];

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod best;
+mod chart;
 mod cost;
 mod figures;
 mod machine;
@@ -13,6 +14,7 @@ mod shipped;
 mod tables;
 
 pub use best::best_static;
+pub use chart::{ChartError, published as draw_published, timelines as draw_timelines};
 pub use machine::{Load, State, TierModel, solve};
 pub use published::{Against, Cell, POLICIES, Report, Runs, report, timed};
 pub use run::{Outcome, Point, run};

@@ -72,7 +72,13 @@ impl Pages {
     }
 
     /// What a policy sees of `lines` accesses per ns in `elapsed_ns`.
-    pub(crate) fn samples(&mut self, tracking: Tracking, lines: f64, elapsed_ns: f64, out: &mut Vec<PageSample>) {
+    pub(crate) fn samples(
+        &mut self,
+        tracking: Tracking,
+        lines: f64,
+        elapsed_ns: f64,
+        out: &mut Vec<PageSample>,
+    ) {
         out.clear();
         match tracking {
             Tracking::Samples { period } => {
@@ -129,7 +135,8 @@ fn alias(weights: &[f64]) -> Vec<(f32, u32)> {
     let count = weights.len() as f64;
     let mut left: Vec<f64> = weights.iter().map(|weight| weight * count).collect();
     let mut table: Vec<(f32, u32)> = (0..weights.len() as u32).map(|rank| (1.0, rank)).collect();
-    let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..weights.len()).partition(|rank| left[*rank] < 1.0);
+    let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+        (0..weights.len()).partition(|rank| left[*rank] < 1.0);
     while let (Some(low), Some(&high)) = (small.pop(), large.last()) {
         table[low] = (left[low] as f32, high as u32);
         left[high] -= 1.0 - left[low];
@@ -166,7 +173,9 @@ mod tests {
         let before = pages.shares(2);
         pages.move_hot();
         let after = pages.shares(2);
-        assert!((before.iter().sum::<f64>() - 1.0).abs() < 1e-9 && (after.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!(
+            (before.iter().sum::<f64>() - 1.0).abs() < 1e-9 && (after.iter().sum::<f64>() - 1.0).abs() < 1e-9
+        );
         assert!((before[0] - after[0]).abs() > 1e-6);
     }
 }

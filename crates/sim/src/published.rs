@@ -158,7 +158,8 @@ pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
     } else if policy.starts_with("tpp") && !periodic {
         let by = 10.0;
         scenario.seconds *= by;
-        scenario.events = scenario.events.into_iter().map(|event| Event { at_s: event.at_s * by, ..event }).collect();
+        scenario.events =
+            scenario.events.into_iter().map(|event| Event { at_s: event.at_s * by, ..event }).collect();
     }
     scenario
 }

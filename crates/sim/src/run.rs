@@ -136,7 +136,11 @@ fn drive(scenario: &Scenario, subject: &mut dyn TierPolicy) -> Outcome {
             elapsed_ns: step_ns,
             tiers: &counters,
             samples: &samples,
-            accesses_per_weight: if let Tracking::Samples { period } = tracking { period as f64 } else { 0.0 },
+            accesses_per_weight: if let Tracking::Samples { period } = tracking {
+                period as f64
+            } else {
+                0.0
+            },
             residency: &machine.pages.residency,
             move_bytes_max: (scenario.mover_gbps * step) as u64,
         });

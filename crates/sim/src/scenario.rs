@@ -132,7 +132,11 @@ fn number(field: &str, value: f64, low: f64, high: f64) -> Result<(), ScenarioEr
     if value.is_finite() && value >= low && value <= high {
         return Ok(());
     }
-    Err(ScenarioError::Figure { field: field.into(), value, rule: format!("it must be from {low} to {high}") })
+    Err(ScenarioError::Figure {
+        field: field.into(),
+        value,
+        rule: format!("it must be from {low} to {high}"),
+    })
 }
 
 impl Scenario {
@@ -141,11 +145,13 @@ impl Scenario {
     /// # Errors
     /// If it is no TOML, has unknown or missing fields, or figures that make no sense.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let mut scenario: Self =
-            toml::from_str(text).map_err(|error| ScenarioError::Syntax(error.to_string().trim_end().into()))?;
+        let mut scenario: Self = toml::from_str(text)
+            .map_err(|error| ScenarioError::Syntax(error.to_string().trim_end().into()))?;
         if scenario.tiers.is_empty() {
             if text.lines().any(|line| line.trim_start().starts_with("tier")) {
-                return Err(ScenarioError::Fit("there are no tiers; leave `tier` out for the published machine".into()));
+                return Err(ScenarioError::Fit(
+                    "there are no tiers; leave `tier` out for the published machine".into(),
+                ));
             }
             scenario.tiers = vec![TierModel::published_default(), TierModel::published_alternate()];
         }
@@ -166,13 +172,18 @@ impl Scenario {
         number("mover_gbps", self.mover_gbps, 0.0, 1e4)?;
         number("antagonist_lines", self.antagonist_lines, 0.0, 1e4)?;
         if self.tiers.is_empty() || self.tiers.len() > 8 {
-            return Err(ScenarioError::Fit(format!("there are {} tiers; it must be 1 to 8", self.tiers.len())));
+            return Err(ScenarioError::Fit(format!(
+                "there are {} tiers; it must be 1 to 8",
+                self.tiers.len()
+            )));
         }
         self.tiers.iter().try_for_each(TierModel::check)?;
         let room: f64 = self.tiers.iter().map(|tier| tier.capacity_gib).sum();
         if self.memory_gib > room {
             let memory = self.memory_gib;
-            return Err(ScenarioError::Fit(format!("`memory_gib` is {memory}, but the tiers hold {room} GiB")));
+            return Err(ScenarioError::Fit(format!(
+                "`memory_gib` is {memory}, but the tiers hold {room} GiB"
+            )));
         }
         self.check_access()?;
         self.check_contention("contention", &self.contention)?;
@@ -213,7 +224,9 @@ impl Scenario {
     fn check_contention(&self, name: &str, cores: &[f64]) -> Result<(), ScenarioError> {
         if cores.len() > self.tiers.len() {
             let (given, tiers) = (cores.len(), self.tiers.len());
-            return Err(ScenarioError::Fit(format!("`{name}` has {given} figures, but there are {tiers} tiers")));
+            return Err(ScenarioError::Fit(format!(
+                "`{name}` has {given} figures, but there are {tiers} tiers"
+            )));
         }
         cores.iter().try_for_each(|cores| number(name, *cores, 0.0, 1e4))
     }
@@ -263,7 +276,8 @@ impl TierModel {
     /// # Errors
     /// With the first figure that makes no sense.
     pub fn check(&self) -> Result<(), ScenarioError> {
-        let check = |field: &str, value, low, high| number(&format!("tier {}: {field}", self.name), value, low, high);
+        let check =
+            |field: &str, value, low, high| number(&format!("tier {}: {field}", self.name), value, low, high);
         check("capacity_gib", self.capacity_gib, 1.0 / PAGES_PER_GIB, 1e6)?;
         check("base_ns", self.base_ns, 1.0, 1e6)?;
         check("slope_ns", self.slope_ns, 0.0, 1e4)?;

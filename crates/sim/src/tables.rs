@@ -11,8 +11,11 @@ pub(crate) fn cells(runs: &Runs) -> Vec<Cell> {
     for (at, system) in figures::SYSTEMS.iter().enumerate() {
         for (level, x) in figures::CONTENTION.iter().enumerate() {
             for (of, latency) in figures::ALTERNATE_NS.iter().enumerate() {
-                let (table, case) =
-                    if of == 0 { ("gups", (*x).into()) } else { ("latency sweep", format!("{latency} ns {x}")) };
+                let (table, case) = if of == 0 {
+                    ("gups", (*x).into())
+                } else {
+                    ("latency sweep", format!("{latency} ns {x}"))
+                };
                 let published = figures::LATENCY_GAIN[at][of][level];
                 let name = format!("{latency} ns {x}");
                 all.extend(gain(runs, (table, &case), ("latency sweep", &name), system, published, 0.10));
@@ -20,7 +23,8 @@ pub(crate) fn cells(runs: &Runs) -> Vec<Cell> {
             for (of, (size, _)) in figures::OBJECTS.iter().enumerate() {
                 let name = format!("{size} B {x}");
                 let published = figures::OBJECT_GAIN[at][of][level];
-                let cell = gain(runs, ("object size", &name), ("object size", &name), system, published, 0.20);
+                let cell =
+                    gain(runs, ("object size", &name), ("object size", &name), system, published, 0.20);
                 // One window per size was fitted to HeMem's gains.
                 all.extend(cell.map(|cell| Cell { fitted: at == 0, ..cell }));
             }
@@ -142,7 +146,9 @@ fn monotone(runs: &Runs, all: &mut Vec<Cell>) {
                 .iter()
                 .filter_map(|latency| {
                     let name = format!("{latency} ns {x}");
-                    let found = all.iter().find(|c| c.table == "latency sweep" && c.case == name && c.policy == system);
+                    let found = all
+                        .iter()
+                        .find(|c| c.table == "latency sweep" && c.case == name && c.policy == system);
                     found.map(|cell| cell.simulated)
                 })
                 .collect();
@@ -192,8 +198,10 @@ pub(crate) fn warm(runs: &Runs) -> Vec<Against> {
         };
         // TPP's runs are stretched where something changes: its mean is over another time.
         let others = POLICIES[..6].iter().filter(|policy| !(*changes && policy.starts_with("tpp")));
-        let best = others.filter_map(|policy| Some((*policy, figure(policy)?))).max_by(|a, b| a.1.total_cmp(&b.1));
-        let (Some(best), Some(warm), Some(run)) = (best, figure("warm"), runs.get(table, case, "warm")) else {
+        let best =
+            others.filter_map(|policy| Some((*policy, figure(policy)?))).max_by(|a, b| a.1.total_cmp(&b.1));
+        let (Some(best), Some(warm), Some(run)) = (best, figure("warm"), runs.get(table, case, "warm"))
+        else {
             continue;
         };
         let fixed = runs.best.get(&(table.clone(), case.clone())).map_or(f64::NAN, |best| best.0);
@@ -206,7 +214,9 @@ pub(crate) fn warm(runs: &Runs) -> Vec<Against> {
             of_static: run.gbps / fixed,
             migration_share: run.migration_share,
             convergence_s: run.convergence_s,
-            convergence_hemem_colloid_s: runs.get(table, case, "hemem+colloid").map_or(0.0, |run| run.convergence_s),
+            convergence_hemem_colloid_s: runs
+                .get(table, case, "hemem+colloid")
+                .map_or(0.0, |run| run.convergence_s),
         });
     }
     all

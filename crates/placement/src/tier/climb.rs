@@ -170,7 +170,9 @@ impl Climb {
             // The first measurement, or the one after a long first step, which was judged under way.
             None if self.step >= 1.0 || self.step - self.left > STEP_FIRST => self.turn_with(STEP_FIRST),
             None => self.go(self.step),
-            Some(before) if value > before => self.go(if self.turns == 0 { self.step * 2.0 } else { self.step }),
+            Some(before) if value > before => {
+                self.go(if self.turns == 0 { self.step * 2.0 } else { self.step })
+            }
             Some(_) => self.turn(),
         }
     }
@@ -220,9 +222,14 @@ mod tests {
 
     #[test]
     fn the_best_share_is_found_from_either_side_and_at_the_ends() {
-        for (best, start, gap) in
-            [(0.7, 0.05, 2.0), (0.7, 0.9, 0.4), (0.3, 0.5, 0.1), (1.0, 0.2, 0.5), (0.0, 0.1, 0.1), (0.5, 0.5, 0.0)]
-        {
+        for (best, start, gap) in [
+            (0.7, 0.05, 2.0),
+            (0.7, 0.9, 0.4),
+            (0.3, 0.5, 0.1),
+            (1.0, 0.2, 0.5),
+            (0.0, 0.1, 0.1),
+            (0.5, 0.5, 0.0),
+        ] {
             let found = search(best, start, gap);
             assert!((found - best).abs() < 0.1, "best {best} from {start}: {found}");
         }

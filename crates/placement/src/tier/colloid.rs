@@ -14,7 +14,7 @@ impl<'a> PageShares<'a> {
     /// `heat` per page; pages at `floor` or below are taken for cold, and are not moved for the balance's sake.
     #[must_use]
     pub fn new(heat: &'a [f32], floor: f32) -> Self {
-        let all = heat.chunks(64).map(|part| f64::from(part.iter().sum::<f32>())).sum();
+        let all = sum(heat);
         Self { heat, all, floor }
     }
 
@@ -27,9 +27,7 @@ impl<'a> PageShares<'a> {
     /// The `most` hottest pages of a tier, hottest first.
     #[must_use]
     pub fn hottest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
-        let known = (0_u32..).zip(quantum.residency.iter().zip(self.heat));
-        let wanted = known.filter(|(_, (at, heat))| (**at == tier) & (**heat > self.floor));
-        let mut pages = wanted.map(|(page, _)| page).collect();
+        let mut pages = select(quantum.residency, self.heat, tier, |heat| heat > self.floor);
         first(&mut pages, most, |page| -self.heat[page as usize]);
         pages
     }
@@ -79,6 +77,35 @@ impl<'a> PageShares<'a> {
             taken += 1;
         }
     }
+}
+
+/// The pages of a tier whose heat is as wanted. Most blocks have none, and that is found without a branch per page.
+pub(super) fn select(residency: &[Tier], heat: &[f32], tier: Tier, wanted: impl Fn(f32) -> bool) -> Vec<u32> {
+    const BLOCK: usize = 64;
+    let mut pages = Vec::new();
+    for ((at, heat), first) in residency.chunks(BLOCK).zip(heat.chunks(BLOCK)).zip((0_u32..).step_by(BLOCK)) {
+        let hits = at
+            .iter()
+            .zip(heat)
+            .fold(0_u32, |hits, (at, heat)| hits + u32::from((*at == tier) & wanted(*heat)));
+        if hits > 0 {
+            let known = (first..).zip(at.iter().zip(heat));
+            pages
+                .extend(known.filter(|(_, (at, heat))| **at == tier && wanted(**heat)).map(|(page, _)| page));
+        }
+    }
+    pages
+}
+
+/// The sum, in eight lanes, so that additions overlap.
+pub(super) fn sum(heat: &[f32]) -> f64 {
+    let mut lanes = [0.0_f32; 8];
+    let blocks = heat.chunks_exact(8);
+    let rest: f32 = blocks.remainder().iter().sum();
+    for block in blocks {
+        lanes.iter_mut().zip(block).for_each(|(lane, heat)| *lane += heat);
+    }
+    f64::from(rest) + lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>()
 }
 
 /// Leaves the `most` pages with the smallest keys, in order; ties by page.

@@ -157,7 +157,8 @@ mod tests {
             heat.add(300, &samples(seen.into_iter()), 1e7);
         }
         let rates = heat.rates();
-        let (low, high) = rates.iter().fold((f32::MAX, 0.0_f32), |(low, high), r| (low.min(*r), high.max(*r)));
+        let (low, high) =
+            rates.iter().fold((f32::MAX, 0.0_f32), |(low, high), r| (low.min(*r), high.max(*r)));
         assert!(high < 2.0 * low, "{low} to {high}");
     }
 }

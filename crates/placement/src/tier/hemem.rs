@@ -1,6 +1,6 @@
 //! `HeMem`: sampled accesses, hot at eight samples, hot pages into the default tier; with or without Colloid.
 
-use super::colloid::first;
+use super::colloid::{first, select};
 use super::{Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
 
 /// A page is hot from this many samples on.
@@ -46,9 +46,7 @@ impl HeMem {
 
     /// The pages of a tier that are hot, or those that are not.
     fn pages(&self, quantum: &Quantum<'_>, tier: Tier, hot: bool) -> Vec<u32> {
-        let known = quantum.residency.iter().zip(&self.heat);
-        let wanted = (0_u32..).zip(known).filter(|(_, (at, heat))| (**at == tier) & ((**heat >= HOT) == hot));
-        wanted.map(|(page, _)| page).collect()
+        select(quantum.residency, &self.heat, tier, |heat| (heat >= HOT) == hot)
     }
 
     fn colloid(&mut self, quantum: &Quantum<'_>, pages_max: usize, room: &mut Room) {

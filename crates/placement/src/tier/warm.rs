@@ -6,7 +6,7 @@
 //! again exceeds what copying it costs; how long that is, is learned from how long the last balances held.
 
 use super::climb::Climb;
-use super::colloid::first;
+use super::colloid::{first, sum};
 use super::heat::Heat;
 use super::{Layout, Move, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
 
@@ -255,10 +255,12 @@ impl Warm {
         // Where latencies are close, the split still matters.
         let saved = (here - there).abs().max(0.2 * here.min(there)) * self.horizon_ns;
         let heat = self.heat.rates();
-        let all: f64 = heat.iter().map(|heat| f64::from(*heat)).sum::<f64>().max(f64::MIN_POSITIVE);
+        let all: f64 = sum(heat).max(f64::MIN_POSITIVE);
         // Relative weights say nothing about how many accesses there are: the tiers' counters do.
-        let rate: f64 = quantum.tiers.iter().map(|tier| tier.rate_per_ns).filter(|rate| rate.is_finite()).sum();
-        let accesses = if quantum.accesses_per_weight > 0.0 { quantum.accesses_per_weight } else { rate / all };
+        let rate: f64 =
+            quantum.tiers.iter().map(|tier| tier.rate_per_ns).filter(|rate| rate.is_finite()).sum();
+        let accesses =
+            if quantum.accesses_per_weight > 0.0 { quantum.accesses_per_weight } else { rate / all };
         let heat = |page: u32| f64::from(heat.get(page as usize).copied().unwrap_or(0.0));
         let is_at = |page: u32, tier: Tier| quantum.residency.get(page as usize) == Some(&tier);
         let (mut left, mut moved) = (share * all, 0);
