@@ -56,10 +56,11 @@ pub enum Command {
         #[command(subcommand)]
         what: Generated,
     },
-    /// Simulate the published experiments with tiered memory
+    /// Simulate placement policies on tiered memory
     ///
-    /// Runs each placement policy on a model of the published machine and writes the table beside the published
-    /// figures. Every figure is simulated; none is measured on this machine.
+    /// Without a scenario: runs the published experiments and writes the tables beside the published figures. With one: runs
+    /// policies on it side by side. Every figure is simulated; none is measured on this machine. Exit code 2 if the
+    /// scenario is wrong or cannot be read.
     Sim(SimArgs),
     /// Place the memory of a running process on NUMA nodes by measured latency
     ///
@@ -73,12 +74,29 @@ pub enum Command {
 /// The options of `warmset sim`.
 #[derive(Debug, ClapArgs)]
 pub struct SimArgs {
-    /// Write the tables as JSON (schema 1)
+    /// A scenario file (TOML), or the name of one that ships with Warmset
+    pub scenario: Option<String>,
+    /// The policies to run on the scenario, by commas; by default all
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',', requires = "scenario")]
+    pub compare: Vec<String>,
+    /// List the scenarios that ship with Warmset
+    #[arg(long, conflicts_with = "scenario")]
+    pub list: bool,
+    /// Write a scenario that ships with Warmset, to begin your own with
+    #[arg(long, requires = "scenario", conflicts_with_all = ["compare", "json", "svg"])]
+    pub show: bool,
+    /// Write JSON (schema 2)
     #[arg(long)]
     pub json: bool,
-    /// The seed of the samples; the same seed gives the same figures
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// Draw charts into a directory, which is created if it is missing
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// The seed of the samples; the same seed gives the same figures [default: the scenario's, or 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run on this many cores; the figures do not depend on it [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
 }
 
 /// A program and its arguments.

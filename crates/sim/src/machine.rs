@@ -81,7 +81,7 @@ impl TierModel {
 }
 
 /// What the machine does in a step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct State {
     /// The application's lines per ns.
     pub lines_per_ns: f64,
@@ -98,6 +98,10 @@ pub struct State {
 pub struct Load<'a> {
     /// Application cores.
     pub cores: f64,
+    /// Lines in flight per core are multiplied by this.
+    pub window_scale: f64,
+    /// Computation between an access and the next that depends on it.
+    pub think_ns: f64,
     /// The part of the application's accesses that each tier serves; adds up to 1.
     pub shares: &'a [f64],
     /// Lines that antagonists hold in flight per tier.
@@ -120,7 +124,7 @@ pub fn solve(tiers: &[TierModel], load: &Load<'_>, guess: &[f64]) -> State {
             window += load.shares[at] * tier.window(lines[at]);
             mean += load.shares[at] * latency[at];
         }
-        rate = load.cores * window / mean;
+        rate = load.cores * load.window_scale * window / (mean + load.think_ns);
         let mut change = 0.0_f64;
         for at in 0..tiers.len() {
             // A tier serves no more than its limit: migration slows down before lines pile up without end.
@@ -147,6 +151,8 @@ mod tests {
         let tiers = [TierModel::published_default(), TierModel::published_alternate()];
         let load = Load {
             cores: 15.0,
+            window_scale: 1.0,
+            think_ns: 0.0,
             shares: &[share, 1.0 - share],
             antagonist_lines: &[19.2 * antagonists, 0.0],
             migration_per_ns: &[0.0, 0.0],
@@ -171,6 +177,8 @@ mod tests {
         let tiers = [TierModel::published_default(), TierModel::published_alternate()];
         let load = Load {
             cores: 15.0,
+            window_scale: 1.0,
+            think_ns: 0.0,
             shares: &[0.3, 0.7],
             antagonist_lines: &[96.0, 0.0],
             migration_per_ns: &[0.04, 0.04],

@@ -1,132 +1,204 @@
-//! The published GUPS experiments beside what is simulated.
+//! The published experiments, simulated: which runs they need, and the tables that come of them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 
-use crate::run::{Scenario, best_static, run};
+use crate::best::best_static;
+use crate::figures;
+use crate::run::{Outcome, run};
+use crate::scenario::{Event, Scenario};
+use crate::shipped::{HELD_OUT, shipped};
+use crate::tables;
 
 /// The policies that are run, `warm` last.
 pub const POLICIES: [&str; 7] =
     ["hemem", "hemem+colloid", "tpp", "tpp+colloid", "memtis", "memtis+colloid", "warm"];
 
-/// GB/s at 0x, 1x, 2x, 3x; how far off a cell may be.
-const TABLE: [(&str, [f64; 4], f64); 7] = [
-    ("best", [78.5, 59.4, 56.3, 52.5], 0.05),
-    ("hemem", [77.5, 49.1, 34.1, 22.7], 0.05),
-    ("hemem+colloid", [77.3, 57.8, 56.1, 54.0], 0.05),
-    ("tpp", [75.5, 44.0, 30.7, 22.2], 0.10),
-    ("tpp+colloid", [72.5, 57.1, 56.4, 54.3], 0.10),
-    ("memtis", [69.8, 42.1, 30.5, 21.3], 0.10),
-    ("memtis+colloid", [69.8, 51.4, 51.2, 48.0], 0.10),
-];
-
-/// One cell.
+/// One figure.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
+    /// The table it is in.
+    pub table: String,
+    /// What was run, such as `1x` or `168 ns 2x`.
+    pub case: String,
     /// The policy, or `best` for the best static split.
     pub policy: String,
-    /// Antagonist cores in units of five.
-    pub contention: u32,
-    /// Simulated GB/s.
-    pub simulated_gbps: f64,
-    /// Published GB/s; none for `warm`.
-    pub published_gbps: Option<f64>,
-    /// Simulated / published − 1.
-    pub deviation: Option<f64>,
-    /// Whether the deviation is within what the table allows.
+    /// What is counted: `GB/s`, `ns`, `s`, `gain`, `share`.
+    pub unit: String,
+    /// The simulated figure.
+    pub simulated: f64,
+    /// The published one; none for `warm`, and where only a range is asked for.
+    pub published: Option<f64>,
+    /// The range within which the simulated figure is close enough; none where nothing is asked for.
+    pub range: Option<(f64, f64)>,
+    /// Whether it is.
     pub ok: Option<bool>,
-    /// The default tier's part of the application's accesses at the end.
-    pub default_share: Option<f64>,
-    /// Simulated latencies at the end, ns.
-    pub latency_ns: Vec<f64>,
-    /// Copied bytes as a part of traffic in the last fifth.
-    pub migration_share: Option<f64>,
+    /// Whether a constant of the model was fitted to this cell; otherwise it is a prediction.
+    pub fitted: bool,
 }
 
-/// One dynamic scenario.
+/// `warm` in one scenario against the others.
 #[derive(Debug, Clone, Serialize)]
-pub struct Dynamic {
-    /// What changes.
-    pub scenario: String,
-    /// The policy.
-    pub policy: String,
-    /// Seconds until throughput stays within 5 % of its last figure.
+pub struct Against {
+    /// The table the scenario is in.
+    pub table: String,
+    /// What was run.
+    pub case: String,
+    /// `warm`'s GB/s; in a scenario with a change, the mean from the first change on.
+    pub warm: f64,
+    /// Over the best of the six.
+    pub of_six: f64,
+    /// Which of the six that is.
+    pub best_of_six: String,
+    /// Over the best static split, at the end of the run.
+    pub of_static: f64,
+    /// Copied bytes as a part of traffic in the last fifth.
+    pub migration_share: f64,
+    /// Seconds until throughput settled after the last change.
     pub convergence_s: f64,
-    /// Mean GB/s from the change on.
-    pub gbps: f64,
+    /// The same for `HeMem` with Colloid.
+    pub convergence_hemem_colloid_s: f64,
 }
 
-/// All that `warmset sim` prints.
+/// All that `warmset sim` shows.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Raised when a field is renamed, removed, or changes its meaning.
     pub schema: u32,
     /// Always true: no figure here was measured.
     pub simulated: bool,
-    /// The table.
-    pub gups: Vec<Cell>,
-    /// What happens when something changes.
-    pub dynamic: Vec<Dynamic>,
+    /// The seed.
+    pub seed: u64,
+    /// The published tables.
+    pub cells: Vec<Cell>,
+    /// `warm` in all scenarios.
+    pub warm: Vec<Against>,
+    /// The runs themselves, by case and policy.
+    #[serde(skip)]
+    pub runs: Runs,
 }
 
-/// Runs everything. TPP runs longer: one pass of its scan takes 288 s.
-#[must_use]
-pub fn report(seed: u64) -> Report {
-    let mut gups = Vec::new();
-    for contention in 0..4_u32 {
-        let scenario = Scenario { seed, ..Scenario::gups(f64::from(contention * 5)) };
-        gups.push(cell("best", contention, best_static(&scenario)));
-        for policy in POLICIES {
-            let Some(done) = run(&timed(&scenario, policy), policy) else { continue };
-            gups.push(Cell {
-                default_share: Some(done.default_share),
-                latency_ns: done.latency_ns,
-                migration_share: Some(done.migration_share),
-                ..cell(policy, contention, done.gbps)
-            });
-        }
-    }
-    Report { schema: 1, simulated: true, gups, dynamic: dynamic(seed) }
+/// All runs.
+#[derive(Debug, Clone, Default)]
+pub struct Runs {
+    /// By table, case and policy.
+    pub outcomes: BTreeMap<(String, String, String), Outcome>,
+    /// By table and case: GB/s of the best static split, and its share in the default tier.
+    pub best: BTreeMap<(String, String), (f64, f64)>,
+    /// Table and case of all scenarios, in order; whether something changes in it.
+    pub cases: Vec<(String, String, bool)>,
 }
 
-fn timed(scenario: &Scenario, policy: &str) -> Scenario {
-    let seconds = if policy.starts_with("tpp") { 900.0 } else { scenario.seconds };
-    Scenario { seconds, ..scenario.clone() }
-}
-
-fn cell(policy: &str, contention: u32, simulated_gbps: f64) -> Cell {
-    let row = TABLE.iter().find(|row| row.0 == policy);
-    let published = row.map(|row| row.1[contention as usize]);
-    let deviation = published.map(|published| simulated_gbps / published - 1.0);
-    Cell {
-        policy: policy.into(),
-        contention,
-        simulated_gbps,
-        published_gbps: published,
-        deviation,
-        ok: deviation.zip(row).map(|(deviation, row)| deviation.abs() <= row.2),
-        default_share: None,
-        latency_ns: Vec::new(),
-        migration_share: None,
+impl Runs {
+    /// A run.
+    #[must_use]
+    pub fn get(&self, table: &str, case: &str, policy: &str) -> Option<&Outcome> {
+        self.outcomes.get(&(table.into(), case.into(), policy.into()))
     }
 }
 
-fn dynamic(seed: u64) -> Vec<Dynamic> {
-    let base = Scenario { seed, change_s: 40.0, seconds: 80.0, ..Scenario::gups(0.0) };
-    let scenarios = [
-        ("hot set moved at 0x", Scenario { hot_moves: true, ..base.clone() }),
-        ("contention 0x to 3x", Scenario { antagonists_then: 15.0, ..base }),
-    ];
+struct Case {
+    table: &'static str,
+    name: String,
+    scenario: Scenario,
+}
+
+/// All scenarios.
+fn cases() -> Vec<Case> {
     let mut all = Vec::new();
-    for (name, scenario) in scenarios {
-        for policy in POLICIES.into_iter().filter(|policy| !policy.starts_with("tpp")) {
-            let Some(done) = run(&scenario, policy) else { continue };
-            all.push(Dynamic {
-                scenario: name.into(),
-                policy: policy.into(),
-                convergence_s: done.convergence_s,
-                gbps: done.gbps_from_change,
-            });
+    let mut add = |table, name: String, scenario| all.push(Case { table, name, scenario });
+    let base = |name: &str| shipped(name).unwrap_or_else(|| Scenario::gups(0.0));
+    let at = |level: usize, scenario: Scenario| Scenario { contention: vec![5.0 * level as f64], ..scenario };
+    for (level, x) in figures::CONTENTION.iter().enumerate() {
+        let gups = at(level, base("gups"));
+        add("gups", (*x).into(), gups.clone());
+        for latency in &figures::ALTERNATE_NS[1..] {
+            let mut scenario = gups.clone();
+            // Unloaded latency is added to the alternate tier; nothing else of it changes.
+            scenario.tiers[1].base_ns += latency - figures::ALTERNATE_NS[0];
+            add("latency sweep", format!("{latency} ns {x}"), scenario);
         }
+        for (size, window) in figures::OBJECTS {
+            let mut scenario = gups.clone();
+            for tier in &mut scenario.tiers {
+                (tier.window, tier.window_falls_by) = (window, 0.0);
+            }
+            add("object size", format!("{size} B {x}"), scenario);
+        }
+        if level > 0 {
+            for (name, _, _) in figures::APPLICATIONS {
+                add("applications", format!("{name} {x}"), at(level, base(name)));
+            }
+        }
+    }
+    for name in ["hot-set-move", "hot-set-move-3x", "contention-change"] {
+        add("dynamic", name.into(), base(name));
+    }
+    for name in HELD_OUT {
+        add("held out", name.into(), base(name));
     }
     all
+}
+
+/// How long a policy has to run. One pass of TPP's scan takes 288 s; where something changes, times are stretched.
+#[must_use]
+pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
+    let mut scenario = scenario.clone();
+    let periodic = scenario.events.iter().any(|event| event.every_s > 0.0);
+    if scenario.events.is_empty() {
+        scenario.seconds = match policy {
+            "warm" => scenario.seconds,
+            _ if policy.starts_with("tpp") => scenario.seconds * 16.0,
+            _ if policy.starts_with("memtis") => scenario.seconds * 3.0,
+            _ => scenario.seconds * 0.6,
+        };
+    } else if policy.starts_with("tpp") && !periodic {
+        let by = 10.0;
+        scenario.seconds *= by;
+        scenario.events =
+            scenario.events.into_iter().map(|event| Event { at_s: event.at_s * by, ..event }).collect();
+    }
+    scenario
+}
+
+/// Runs everything, on as many threads.
+#[must_use]
+pub fn report(seed: u64, threads: usize) -> Report {
+    let mut cases = cases();
+    cases.iter_mut().for_each(|case| case.scenario.seed = seed);
+    let runs = run_all(&cases, threads);
+    Report { schema: 2, simulated: true, seed, cells: tables::cells(&runs), warm: tables::warm(&runs), runs }
+}
+
+fn run_all(cases: &[Case], threads: usize) -> Runs {
+    let jobs: Vec<(&Case, &str)> =
+        cases.iter().flat_map(|case| POLICIES.iter().map(move |policy| (case, *policy))).collect();
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(BTreeMap::new());
+    let work = || {
+        while let Some((case, policy)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Some(outcome) = run(&timed(&case.scenario, policy), policy) else { continue };
+            let key = (case.table.to_owned(), case.name.clone(), (*policy).to_owned());
+            if let Ok(mut all) = outcomes.lock() {
+                all.insert(key, outcome);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let key = |case: &Case| (case.table.to_owned(), case.name.clone());
+    Runs {
+        outcomes: outcomes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner),
+        best: cases.iter().map(|case| (key(case), best_static(&case.scenario))).collect(),
+        cases: (cases.iter())
+            .map(|case| (case.table.into(), case.name.clone(), !case.scenario.events.is_empty()))
+            .collect(),
+    }
 }

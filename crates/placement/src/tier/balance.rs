@@ -123,6 +123,11 @@ impl Smoothed {
         Self { gain, tiers: vec![None; tiers] }
     }
 
+    /// Changes the weight of the newest quantum, for quanta of another length.
+    pub fn set_gain(&mut self, gain: f64) {
+        self.gain = gain.clamp(0.0, 1.0);
+    }
+
     /// Takes in a quantum. A figure that is no number or is negative is passed over.
     pub fn add(&mut self, counters: &[TierCounters]) {
         for (kept, new) in self.tiers.iter_mut().zip(counters) {

@@ -14,7 +14,8 @@ impl<'a> PageShares<'a> {
     /// `heat` per page; pages at `floor` or below are taken for cold, and are not moved for the balance's sake.
     #[must_use]
     pub fn new(heat: &'a [f32], floor: f32) -> Self {
-        Self { heat, all: heat.iter().map(|heat| f64::from(*heat)).sum(), floor }
+        let all = sum(heat);
+        Self { heat, all, floor }
     }
 
     /// A page's part of all accesses.
@@ -23,23 +24,21 @@ impl<'a> PageShares<'a> {
         if self.all > 0.0 { f64::from(self.heat[page as usize]) / self.all } else { 0.0 }
     }
 
-    /// The `most` hottest pages of a tier, hottest first, and the `most` coldest, coldest first.
+    /// The `most` hottest pages of a tier, hottest first.
     #[must_use]
-    pub fn ends(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> (Vec<u32>, Vec<u32>) {
-        let heat = |page: u32| self.heat[page as usize];
-        let mut hot: Vec<u32> = Vec::new();
-        let mut cold: Vec<u32> = Vec::new();
-        for (page, &at) in (0_u32..).zip(quantum.residency) {
-            if at == tier {
-                if heat(page) > self.floor {
-                    hot.push(page);
-                }
-                cold.push(page);
-            }
-        }
-        first(&mut hot, most, |page| -heat(page));
-        first(&mut cold, most, heat);
-        (hot, cold)
+    pub fn hottest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
+        let mut pages = select(quantum.residency, self.heat, tier, |heat| heat > self.floor);
+        first(&mut pages, most, |page| -self.heat[page as usize]);
+        pages
+    }
+
+    /// The `most` coldest pages of a tier, coldest first.
+    #[must_use]
+    pub fn coldest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
+        let wanted = (0_u32..).zip(quantum.residency).filter(|(_, at)| **at == tier);
+        let mut pages = wanted.map(|(page, _)| page).collect();
+        first(&mut pages, most, |page| self.heat[page as usize]);
+        pages
     }
 
     /// Moves pages between tier 0 and tier 1 until `shift.share` is used up: hot ones first, swapped with cold ones
@@ -47,8 +46,16 @@ impl<'a> PageShares<'a> {
     pub fn shift(&self, quantum: &Quantum<'_>, shift: Shift, pages_max: usize, room: &mut Room) {
         let (from, to): (Tier, Tier) = if shift.promote { (1, 0) } else { (0, 1) };
         let mut left = shift.share;
-        let (hot, _) = self.ends(quantum, from, pages_max.saturating_mul(2));
-        let (_, outs) = self.ends(quantum, to, pages_max);
+        if left <= 0.0 || pages_max == 0 {
+            return;
+        }
+        let hot = self.hottest(quantum, from, pages_max.saturating_mul(2));
+        if hot.is_empty() {
+            return;
+        }
+        // Only a goal that may become full needs pages that leave it.
+        let full = room.into_tier(to) < hot.len() as u64;
+        let outs = if full { self.coldest(quantum, to, pages_max) } else { Vec::new() };
         let mut outs = outs.into_iter().peekable();
         let mut taken = 0;
         for page in hot {
@@ -70,6 +77,35 @@ impl<'a> PageShares<'a> {
             taken += 1;
         }
     }
+}
+
+/// The pages of a tier whose heat is as wanted. Most blocks have none, and that is found without a branch per page.
+pub(super) fn select(residency: &[Tier], heat: &[f32], tier: Tier, wanted: impl Fn(f32) -> bool) -> Vec<u32> {
+    const BLOCK: usize = 64;
+    let mut pages = Vec::new();
+    for ((at, heat), first) in residency.chunks(BLOCK).zip(heat.chunks(BLOCK)).zip((0_u32..).step_by(BLOCK)) {
+        let hits = at
+            .iter()
+            .zip(heat)
+            .fold(0_u32, |hits, (at, heat)| hits + u32::from((*at == tier) & wanted(*heat)));
+        if hits > 0 {
+            let known = (first..).zip(at.iter().zip(heat));
+            pages
+                .extend(known.filter(|(_, (at, heat))| **at == tier && wanted(**heat)).map(|(page, _)| page));
+        }
+    }
+    pages
+}
+
+/// The sum, in eight lanes, so that additions overlap.
+pub(super) fn sum(heat: &[f32]) -> f64 {
+    let mut lanes = [0.0_f32; 8];
+    let blocks = heat.chunks_exact(8);
+    let rest: f32 = blocks.remainder().iter().sum();
+    for block in blocks {
+        lanes.iter_mut().zip(block).for_each(|(lane, heat)| *lane += heat);
+    }
+    f64::from(rest) + lanes.iter().map(|lane| f64::from(*lane)).sum::<f64>()
 }
 
 /// Leaves the `most` pages with the smallest keys, in order; ties by page.

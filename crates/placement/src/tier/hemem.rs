@@ -1,7 +1,7 @@
 //! `HeMem`: sampled accesses, hot at eight samples, hot pages into the default tier; with or without Colloid.
 
-use super::colloid::first;
-use super::{Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, TierPolicy, Tracking};
+use super::colloid::{first, select};
+use super::{Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
 
 /// A page is hot from this many samples on.
 const HOT: f32 = 8.0;
@@ -9,6 +9,8 @@ const HOT: f32 = 8.0;
 const COOL: f32 = 18.0;
 /// Pages moved at most in a quantum.
 const PAGES_MAX: usize = 50;
+/// The bytes of an access, for the dynamic limit.
+const LINE_BYTES: f64 = 64.0;
 
 /// The policy.
 #[derive(Debug)]
@@ -17,13 +19,16 @@ pub struct HeMem {
     heat: Vec<f32>,
     seen: Smoothed,
     balance: Option<Balance>,
+    /// Bytes that the dynamic limit has allowed and that have not been moved.
+    allowed: f64,
 }
 
 impl HeMem {
     /// `form`: how Colloid is to find its shift; `None` for `HeMem` alone.
     #[must_use]
     pub fn new(layout: Layout, form: Option<Form>) -> Self {
-        Self { layout, heat: Vec::new(), seen: Smoothed::new(2, 0.2), balance: form.map(Balance::new) }
+        let seen = Smoothed::new(2, 0.2);
+        Self { layout, heat: Vec::new(), seen, balance: form.map(Balance::new), allowed: 0.0 }
     }
 
     fn count(&mut self, quantum: &Quantum<'_>) {
@@ -36,6 +41,28 @@ impl HeMem {
         }
         if cool {
             self.heat.iter_mut().for_each(|heat| *heat *= 0.5);
+        }
+    }
+
+    /// The pages of a tier that are hot, or those that are not.
+    fn pages(&self, quantum: &Quantum<'_>, tier: Tier, hot: bool) -> Vec<u32> {
+        select(quantum.residency, &self.heat, tier, |heat| (heat >= HOT) == hot)
+    }
+
+    fn colloid(&mut self, quantum: &Quantum<'_>, pages_max: usize, room: &mut Room) {
+        let (Some(pair), Some(balance)) = (self.seen.pair(), &mut self.balance) else { return };
+        let shift = balance.step(&pair);
+        // No more bytes than the shifted accesses themselves read in the quantum. Less than a page is kept for later.
+        let page = self.layout.page_bytes.max(1) as f64;
+        let rate = pair.rate_default + pair.rate_alternate;
+        let most = page * pages_max as f64;
+        self.allowed =
+            (self.allowed + shift.share * rate * LINE_BYTES * quantum.elapsed_ns as f64).min(most + page);
+        let pages = ((self.allowed / page) as usize).min(pages_max);
+        if pages > 0 {
+            let before = room.count();
+            PageShares::new(&self.heat, HOT * 0.5).shift(quantum, shift, pages, room);
+            self.allowed = (self.allowed - page * (room.count() - before) as f64).max(0.0);
         }
     }
 }
@@ -56,28 +83,19 @@ impl TierPolicy for HeMem {
     fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move> {
         self.count(quantum);
         self.seen.add(quantum.tiers);
-        let mut room = Room::new(&self.layout, quantum);
         let pages_max = PAGES_MAX.min((quantum.move_bytes_max / self.layout.page_bytes.max(1)) as usize);
-        if let Some(balance) = &mut self.balance {
-            if let Some(pair) = self.seen.pair() {
-                let shift = balance.step(&pair);
-                PageShares::new(&self.heat, HOT * 0.5).shift(quantum, shift, pages_max, &mut room);
-            }
+        if self.balance.is_some() {
+            let mut room = Room::new(&self.layout, quantum);
+            self.colloid(quantum, pages_max, &mut room);
             return room.moves();
         }
-        let pages = |tier, hot: bool| -> Vec<u32> {
-            (0_u32..)
-                .zip(quantum.residency)
-                .filter(|&(page, &at)| at == tier && (self.heat[page as usize] >= HOT) == hot)
-                .map(|(page, _)| page)
-                .collect()
-        };
-        let mut hot = pages(1, true);
+        let mut hot = self.pages(quantum, 1, true);
         if hot.is_empty() {
             return Vec::new();
         }
+        let mut room = Room::new(&self.layout, quantum);
         first(&mut hot, pages_max, |page| -self.heat[page as usize]);
-        let mut outs = pages(0, false);
+        let mut outs = self.pages(quantum, 0, false);
         first(&mut outs, pages_max, |page| self.heat[page as usize]);
         let mut outs = outs.into_iter();
         for page in hot {

@@ -10,12 +10,20 @@ const BINS: usize = 16;
 /// The part of the default tier that is kept free.
 const RESERVE: f64 = 0.03;
 
-/// The policy. Pages are not split: the simulator's have one heat throughout.
+/// Sampling may take this part of a core.
+const SAMPLING_PART: f64 = 0.03;
+/// What a sample costs; assumed.
+const SAMPLE_NS: f64 = 250.0;
+/// The sampling period stays within these.
+const PERIODS: [f64; 2] = [199.0, 100_003.0];
+
+/// The policy. Pages are not split here: samples name pages, not parts of them. What splits cost is the simulator's.
 #[derive(Debug)]
 pub struct Memtis {
     layout: Layout,
     heat: Vec<f32>,
     samples: f64,
+    period: f64,
     seen: Smoothed,
     balance: Option<Balance>,
 }
@@ -25,7 +33,16 @@ impl Memtis {
     #[must_use]
     pub fn new(layout: Layout, form: Option<Form>) -> Self {
         let seen = Smoothed::new(2, 0.7);
-        Self { layout, heat: Vec::new(), samples: 0.0, seen, balance: form.map(Balance::new) }
+        Self { layout, heat: Vec::new(), samples: 0.0, period: 5003.0, seen, balance: form.map(Balance::new) }
+    }
+
+    /// Samples more or less often, by at most a fifth at a time, until they take their part of a core.
+    fn adapt(&mut self, quantum: &Quantum<'_>) {
+        let part = quantum.samples.len() as f64 * SAMPLE_NS / quantum.elapsed_ns.max(1) as f64;
+        let wanted = self.period * (part / SAMPLING_PART).clamp(0.8, 1.25);
+        if part > 0.0 && (part / SAMPLING_PART - 1.0).abs() > 0.05 {
+            self.period = wanted.clamp(PERIODS[0], PERIODS[1]);
+        }
     }
 
     fn count(&mut self, quantum: &Quantum<'_>) {
@@ -72,11 +89,12 @@ impl TierPolicy for Memtis {
     }
 
     fn tracking(&self) -> Tracking {
-        Tracking::Samples { period: 5003 }
+        Tracking::Samples { period: self.period as u64 }
     }
 
     fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move> {
         self.count(quantum);
+        self.adapt(quantum);
         self.seen.add(quantum.tiers);
         let mut room = Room::new(&self.layout, quantum);
         let pages_max = (quantum.move_bytes_max / self.layout.page_bytes.max(1)) as usize;

@@ -4,7 +4,9 @@
 //! argument, and the caller says where each page is, so a move that failed needs no undoing here.
 
 mod balance;
+mod climb;
 mod colloid;
+mod heat;
 mod hemem;
 mod memtis;
 mod room;
@@ -13,6 +15,7 @@ mod warm;
 
 pub use balance::{Balance, Form, Pair, Shift, Smoothed};
 pub use colloid::PageShares;
+pub use heat::Heat;
 pub use hemem::HeMem;
 pub use memtis::Memtis;
 pub use room::Room;
@@ -90,7 +93,7 @@ pub struct Quantum<'a> {
     pub tiers: &'a [TierCounters],
     /// What was seen; a page may occur several times.
     pub samples: &'a [PageSample],
-    /// How many accesses a weight of 1 stands for.
+    /// How many accesses a weight of 1 stands for; 0 if weights are only relative to each other.
     pub accesses_per_weight: f64,
     /// Where each page is now.
     pub residency: &'a [Tier],

@@ -18,13 +18,18 @@ impl Room {
     #[must_use]
     pub fn new(layout: &Layout, quantum: &Quantum<'_>) -> Self {
         let mut free = layout.capacity_pages.clone();
-        for &tier in quantum.residency {
-            if let Some(pages) = free.get_mut(usize::from(tier)) {
-                *pages = pages.saturating_sub(1);
-            }
+        for (tier, pages) in (0_u8..).zip(&mut free) {
+            let used = quantum.residency.iter().filter(|at| **at == tier).count();
+            *pages = pages.saturating_sub(used as u64);
         }
         let budget = vec![quantum.move_bytes_max / layout.page_bytes.max(1); free.len()];
         Self { free, budget, moved: HashSet::new(), moves: Vec::new() }
+    }
+
+    /// The pages that the tier has room for, however fast the mover is.
+    #[must_use]
+    pub fn free(&self, tier: Tier) -> u64 {
+        self.free.get(usize::from(tier)).copied().unwrap_or(0)
     }
 
     /// The pages that could be moved into this tier now.
@@ -66,6 +71,12 @@ impl Room {
             return false;
         }
         outs.any(|out| !self.moved.contains(&out) && self.swap(page, from, out, to))
+    }
+
+    /// How many moves there are so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.moves.len()
     }
 
     /// The moves so far.

@@ -7,8 +7,12 @@
 use super::colloid::first;
 use super::{Balance, Form, Layout, Move, Quantum, Room, Shift, Smoothed, TierPolicy, Tracking};
 
-/// A page is hot if it is accessed within this time after the scan.
+/// A page is hot if it is accessed within this time after the scan; adapted between an eighth and twice of this.
 const THRESHOLD_NS: f32 = 1e9;
+/// The threshold is adapted by an eighth this often.
+const ADAPT_NS: u64 = 60_000_000_000;
+/// As many bytes per second of hot pages are aimed at; the kernel's default.
+const PROMOTED_BYTES_PER_S: f64 = 65_536.0 * 1_048_576.0;
 /// Never seen: as cold as it gets.
 const NEVER_NS: f32 = f32::MAX;
 /// Small pages in a page: the scan sees a small page's delay, a move takes the whole.
@@ -19,6 +23,9 @@ const SMALL_PAGE_BYTES: f64 = 4096.0;
 pub struct Tpp {
     layout: Layout,
     delay_ns: Vec<f32>,
+    threshold_ns: f32,
+    hot_bytes: f64,
+    adapted_ns: u64,
     seen: Smoothed,
     balance: Option<Balance>,
 }
@@ -28,7 +35,29 @@ impl Tpp {
     #[must_use]
     pub fn new(layout: Layout, form: Option<Form>) -> Self {
         let seen = Smoothed::new(2, 0.5);
-        Self { layout, delay_ns: Vec::new(), seen, balance: form.map(Balance::new) }
+        let balance = form.map(Balance::new);
+        let delay_ns = Vec::new();
+        Self { layout, delay_ns, threshold_ns: THRESHOLD_NS, hot_bytes: 0.0, adapted_ns: 0, seen, balance }
+    }
+
+    /// More candidates than the promotion limit lets through lower the threshold, fewer raise it.
+    fn adapt(&mut self, quantum: &Quantum<'_>) {
+        let hot = quantum.samples.iter().filter(|sample| (sample.weight as f32) <= self.threshold_ns);
+        let far = hot.filter(|sample| sample.tier != 0);
+        self.hot_bytes += far.count() as f64 * self.layout.page_bytes as f64;
+        let since = quantum.now_ns.saturating_sub(self.adapted_ns);
+        if since < ADAPT_NS {
+            return;
+        }
+        let wanted = PROMOTED_BYTES_PER_S * since as f64 / 1e9;
+        let step = THRESHOLD_NS / 8.0;
+        if self.hot_bytes > 1.1 * wanted {
+            self.threshold_ns = (self.threshold_ns - step).max(step);
+        } else if self.hot_bytes < 0.9 * wanted {
+            self.threshold_ns = (self.threshold_ns + step).min(2.0 * THRESHOLD_NS);
+        }
+        self.hot_bytes = 0.0;
+        self.adapted_ns = quantum.now_ns;
     }
 
     fn coldest(&self, quantum: &Quantum<'_>, most: usize) -> Vec<u32> {
@@ -59,7 +88,7 @@ impl TierPolicy for Tpp {
     }
 
     fn quantum_ns(&self) -> u64 {
-        100_000_000
+        500_000_000
     }
 
     fn tracking(&self) -> Tracking {
@@ -69,10 +98,11 @@ impl TierPolicy for Tpp {
     fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move> {
         self.delay_ns.resize(quantum.residency.len(), NEVER_NS);
         self.seen.add(quantum.tiers);
+        self.adapt(quantum);
         for sample in quantum.samples {
             if let Some(delay) = self.delay_ns.get_mut(sample.page as usize) {
                 let now = sample.weight as f32;
-                *delay = if *delay < THRESHOLD_NS { f32::midpoint(*delay, now) } else { now };
+                *delay = if *delay < self.threshold_ns { f32::midpoint(*delay, now) } else { now };
             }
         }
         let mut shift = None;
@@ -89,7 +119,7 @@ impl TierPolicy for Tpp {
             let page = sample.page;
             let Some(&tier) = quantum.residency.get(page as usize) else { continue };
             let delay = self.delay_ns[page as usize];
-            if tier > 1 || delay > THRESHOLD_NS || !self.wanted(page, tier, shift, &mut left, rate) {
+            if tier > 1 || delay > self.threshold_ns || !self.wanted(page, tier, shift, &mut left, rate) {
                 continue;
             }
             if tier == 0 {

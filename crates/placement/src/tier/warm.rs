@@ -1,78 +1,101 @@
-//! `warm`: N tiers, the latency of the slowest and the fastest made equal, and no move that does not pay.
+//! `warm`: N tiers, the split at which the application is fastest, and no move that does not pay.
 //!
-//! Each page has two decayed rates. The slow one is precise and the fast one is current: where they disagree by more
-//! than chance, the fast one counts. A shift begins when latencies differ by more than the outer band and ends at
-//! the inner one, so a balanced machine is left alone. A page moves only if the time that its accesses are going to
-//! save within `HORIZON_NS` exceeds what copying it costs.
+//! Latencies say where to begin: heat moves from the tier that is slowest now to the one that is fastest now, the
+//! hottest pages first. The effect on the application says where to stop (see `Climb`). Then nothing moves until a
+//! latency leaves its band. A page moves only if the time that its accesses are going to save before things change
+//! again exceeds what copying it costs; how long that is, is learned from how long the last balances held.
 
-use super::colloid::first;
+use super::climb::Climb;
+use super::colloid::{first, sum};
+use super::heat::Heat;
 use super::{Layout, Move, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
 
-/// A shift begins at this difference, as a part of the lower latency.
-const BAND_OUTER: f64 = 0.05;
-/// A shift ends at this difference.
-const BAND_INNER: f64 = 0.01;
-/// A move must pay for itself within this time.
-const HORIZON_NS: f64 = 20e9;
-/// Half-lives of the two rates.
-const FAST_NS: f64 = 1e9;
-/// The slow one's.
-const SLOW_NS: f64 = 8e9;
+/// A latency that changed by more than this part since the balance was found begins a new search.
+const BAND: f64 = 0.10;
+/// A change by more than this begins it with a long step.
+const BAND_LONG: f64 = 0.25;
+/// Latencies are smoothed over this time.
+const SMOOTH_NS: f64 = 3e7;
+/// What is known at first comes from this much time.
+const START_NS: f64 = 2e8;
+/// How long a balance is taken to hold at first, at least and at most.
+const HORIZON_NS: [f64; 3] = [60e9, 2e9, 60e9];
 /// The bytes of an access.
 const LINE_BYTES: f64 = 64.0;
-/// Copies in flight per page: a copy's lines overlap, so a copy takes that much less than its lines' latencies.
-const COPY_OVERLAP: f64 = 2.0;
-/// Of the share that would equalise the latencies, the part shifted in one quantum.
-const STEP: f64 = 0.5;
+/// Lines of a copy overlap, so it takes that much less than its lines' latencies.
+const COPY_OVERLAP: f64 = 4.0;
+/// The order of pages is found anew after this time.
+const PLAN_NS: f64 = 1e8;
+/// In balance, the order of pages is looked at this often.
+const DRIFT_NS: f64 = 5e8;
+
+/// After something changed, accesses per tier are counted for this long before the search.
+const LISTEN_NS: f64 = 1e8;
+/// If a tier's part of them is this far from what the pages' heat says, other pages have become hot.
+const STALE: f64 = 0.1;
+/// Other pages' heat is then gathered for this long.
+const LEARN_NS: f64 = 3e8;
+
+/// What is found out between a change and the search.
+#[derive(Debug, Default)]
+struct Listen {
+    left_ns: f64,
+    /// Weight of the samples per tier; empty while heat is gathered.
+    weight: Vec<f64>,
+    long: bool,
+}
+
+/// Pages to move from one tier to another, in order.
+#[derive(Debug, Default)]
+struct Plan {
+    from: Tier,
+    to: Tier,
+    hot: std::vec::IntoIter<u32>,
+    outs: std::vec::IntoIter<u32>,
+    age_ns: f64,
+    /// Whether `hot` is all there is.
+    whole: bool,
+}
 
 /// The policy.
 #[derive(Debug)]
 pub struct Warm {
     layout: Layout,
-    fast: Vec<f32>,
-    slow: Vec<f32>,
-    heat: Vec<f32>,
+    heat: Heat,
     seen: Smoothed,
     age_ns: f64,
-    shifting: bool,
+    /// Pairs of tiers still to be searched, faster one first; the last is next.
+    pairs: Vec<(Tier, Tier)>,
+    pair: (Tier, Tier),
+    climb: Option<Climb>,
+    listen: Option<Listen>,
+    /// Latencies when the machine was last at rest.
+    rest: Vec<f64>,
+    balanced_ns: f64,
+    horizon_ns: f64,
+    plan: Plan,
+    look_ns: f64,
 }
 
 impl Warm {
     /// Nothing known.
     #[must_use]
     pub fn new(layout: Layout) -> Self {
-        let seen = Smoothed::new(layout.capacity_pages.len(), 0.3);
-        let none = Vec::new;
-        Self { layout, fast: none(), slow: none(), heat: none(), seen, age_ns: 0.0, shifting: false }
-    }
-
-    /// Rates per page in samples per ns. The decayed sums are divided by the time that they cover.
-    fn count(&mut self, quantum: &Quantum<'_>) {
-        for heat in [&mut self.fast, &mut self.slow, &mut self.heat] {
-            heat.resize(quantum.residency.len(), 0.0);
-        }
-        let elapsed = quantum.elapsed_ns as f64;
-        self.age_ns += elapsed;
-        let decay = |half_life: f64| (-elapsed * std::f64::consts::LN_2 / half_life).exp() as f32;
-        let (fast, slow) = (decay(FAST_NS), decay(SLOW_NS));
-        self.fast.iter_mut().for_each(|sum| *sum *= fast);
-        self.slow.iter_mut().for_each(|sum| *sum *= slow);
-        for sample in quantum.samples {
-            if let Some(sum) = self.fast.get_mut(sample.page as usize) {
-                *sum += sample.weight as f32;
-                self.slow[sample.page as usize] += sample.weight as f32;
-            }
-        }
-        let window = |half_life: f64| {
-            let whole = half_life / std::f64::consts::LN_2;
-            (whole * (1.0 - (-self.age_ns / whole).exp())) as f32
-        };
-        let (fast, slow) = (window(FAST_NS), window(SLOW_NS));
-        for ((heat, now), then) in self.heat.iter_mut().zip(&self.fast).zip(&self.slow) {
-            // The fast sum is Poisson: three deviations from what the slow rate lets expect is no chance.
-            let expected = then / slow * fast;
-            let chance = 3.0 * (expected.max(*now) + 1.0).sqrt();
-            *heat = if (now - expected).abs() > chance { now / fast } else { then / slow };
+        let seen = Smoothed::new(layout.capacity_pages.len(), 1.0);
+        Self {
+            layout,
+            heat: Heat::default(),
+            seen,
+            age_ns: 0.0,
+            pairs: Vec::new(),
+            pair: (0, 1),
+            climb: None,
+            listen: None,
+            rest: Vec::new(),
+            balanced_ns: 0.0,
+            horizon_ns: HORIZON_NS[0],
+            plan: Plan::default(),
+            look_ns: 0.0,
         }
     }
 
@@ -85,45 +108,248 @@ impl Warm {
         order
     }
 
-    /// Moves heat from one tier to a faster one.
-    fn shift(
-        &self,
-        quantum: &Quantum<'_>,
-        (to, low): (Tier, f64),
-        (from, high): (Tier, f64),
-        room: &mut Room,
-    ) {
-        let all: f64 = self.heat.iter().map(|heat| f64::from(*heat)).sum();
-        let most = (quantum.move_bytes_max / self.layout.page_bytes.max(1)) as usize;
-        let lines = self.layout.page_bytes as f64 / LINE_BYTES;
-        let cost = lines * (low + high) / COPY_OVERLAP;
-        let pays = |gain: f64| gain * quantum.accesses_per_weight * (high - low) * HORIZON_NS > cost;
-        let heat = |page: u32| self.heat[page as usize];
+    fn latencies(&self) -> Vec<f64> {
+        (0..self.layout.capacity_pages.len()).map(|at| self.latency(at)).collect()
+    }
+
+    fn latency(&self, tier: usize) -> f64 {
+        self.seen.tier(tier).map_or(0.0, |tier| tier.1)
+    }
+
+    fn listen(&mut self, long: bool) {
+        self.climb = None;
+        self.rest.clear();
+        let weight = vec![0.0; self.layout.capacity_pages.len()];
+        self.listen = Some(Listen { left_ns: LISTEN_NS, weight, long });
+    }
+
+    fn hear(&mut self, quantum: &Quantum<'_>) {
+        let Some(mut listen) = self.listen.take() else { return };
+        listen.left_ns -= quantum.elapsed_ns as f64;
+        for sample in quantum.samples {
+            if let Some(weight) = listen.weight.get_mut(usize::from(sample.tier)) {
+                *weight += sample.weight;
+            }
+        }
+        if listen.left_ns > 0.0 {
+            self.listen = Some(listen);
+        } else if self.is_stale(quantum, &listen.weight) {
+            self.heat.forget();
+            self.listen = Some(Listen { left_ns: LEARN_NS, weight: Vec::new(), long: true });
+        } else {
+            self.begin(listen.long);
+        }
+    }
+
+    /// Whether the accesses per tier are not those that the pages' heat lets expect.
+    fn is_stale(&mut self, quantum: &Quantum<'_>, weight: &[f64]) -> bool {
+        let mut expected = vec![0.0; weight.len()];
+        for (tier, heat) in quantum.residency.iter().zip(self.heat.rates()) {
+            if let Some(sum) = expected.get_mut(usize::from(*tier)) {
+                *sum += f64::from(*heat);
+            }
+        }
+        let (seen, known) = (weight.iter().sum::<f64>(), expected.iter().sum::<f64>());
+        let apart = |(one, other): (&f64, &f64)| (one / seen - other / known).abs() > STALE;
+        seen > 0.0 && known > 0.0 && weight.iter().zip(&expected).any(apart)
+    }
+
+    /// Searches all pairs of tiers, the slowest against the fastest first.
+    fn begin(&mut self, long: bool) {
+        let order = self.order();
+        self.pairs.clear();
+        for (at, slower) in order.iter().enumerate().skip(1) {
+            self.pairs.extend(order[..at].iter().rev().map(|faster| (faster.0, slower.0)));
+        }
+        self.next_pair(long);
+    }
+
+    fn next_pair(&mut self, long: bool) {
+        self.plan = Plan::default();
+        self.climb = self.pairs.pop().map(|pair| {
+            self.pair = pair;
+            let (low, high) = (self.latency(pair.0.into()), self.latency(pair.1.into()));
+            // Later pairs may have changed places meanwhile.
+            if low > high {
+                self.pair = (pair.1, pair.0);
+            }
+            Climb::new(if long { (high - low).abs() / low.min(high).max(1.0) } else { 0.0 })
+        });
+    }
+
+    /// By which part the latency that changed most differs from the one at rest.
+    fn change(&self) -> f64 {
+        let parts = self.latencies().into_iter().zip(&self.rest).filter(|(_, then)| **then > 0.0);
+        parts.map(|(now, then)| (now / then - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    /// How fast the application is, larger is better, and the number of samples that says so.
+    fn goodness(&mut self, quantum: &Quantum<'_>) -> (f64, f64) {
+        let weight: f64 = quantum.samples.iter().map(|sample| sample.weight).sum();
+        if quantum.accesses_per_weight > 0.0 {
+            return (weight * quantum.accesses_per_weight / quantum.elapsed_ns.max(1) as f64, weight);
+        }
+        // Weights are only relative: the mean latency of an access by where the heat is.
+        let (mut all, mut time) = (0.0, 0.0);
+        for sample in quantum.samples {
+            let Some(tier) = quantum.residency.get(sample.page as usize) else { continue };
+            all += sample.weight;
+            time += sample.weight * self.latency(usize::from(*tier));
+        }
+        (if time > 0.0 { all / time } else { 0.0 }, weight)
+    }
+
+    fn plan(&mut self, quantum: &Quantum<'_>, from: Tier, to: Tier, most: usize) {
+        self.plan.age_ns += quantum.elapsed_ns as f64;
+        let spent = self.plan.hot.len() == 0 && !self.plan.whole;
+        if (self.plan.from, self.plan.to) == (from, to) && self.plan.age_ns < PLAN_NS && !spent {
+            return;
+        }
+        let quanta = (PLAN_NS / quantum.elapsed_ns.max(1) as f64).ceil().max(1.0) as usize;
+        let most = most.saturating_mul(quanta).max(1);
+        let heat = self.heat.rates();
         let at = |tier: Tier| -> Vec<u32> {
             let pages = (0_u32..).zip(quantum.residency);
             pages.filter(|(_, at)| **at == tier).map(|(page, _)| page).collect()
         };
         let mut hot = at(from);
-        first(&mut hot, most, |page| -heat(page));
-        if hot.first().is_none_or(|page| !pays(f64::from(heat(*page)))) {
+        let whole = hot.len() <= most;
+        first(&mut hot, most, |page| -heat[page as usize]);
+        let mut outs = at(to);
+        first(&mut outs, most, |page| heat[page as usize]);
+        self.plan = Plan { from, to, hot: hot.into_iter(), outs: outs.into_iter(), age_ns: 0.0, whole };
+    }
+
+    /// Two full tiers cannot exchange pages: the coldest page of one goes to a tier that has room.
+    fn make_room(&mut self, quantum: &Quantum<'_>, from: Tier, to: Tier, room: &mut Room) {
+        if room.free(from) > 0 || room.free(to) > 0 {
             return;
         }
-        let mut outs = Vec::new();
-        if room.into_tier(to) < hot.len() as u64 {
-            outs = at(to);
-            first(&mut outs, most, heat);
+        let others = self.order().into_iter().rev().map(|tier| tier.0);
+        let Some(other) = others.into_iter().find(|tier| room.into_tier(*tier) > 0) else { return };
+        let heat = self.heat.rates();
+        let pages = (0_u32..).zip(quantum.residency).filter(|(_, at)| **at == from).map(|(page, _)| page);
+        let coldest = pages.min_by(|a, b| heat[*a as usize].total_cmp(&heat[*b as usize]));
+        if let Some(page) = coldest {
+            room.take(page, from, other);
         }
-        let mut outs = outs.into_iter().peekable();
-        let mut left = all * STEP * (high - low) / (high + low);
-        for page in hot {
-            let full = room.into_tier(to) == 0;
-            let against = outs.peek().filter(|_| full).map_or(0.0, |out| f64::from(heat(*out)));
-            let gain = f64::from(heat(page)) - against;
-            if gain > left || !pays(gain) || !room.bring(page, from, to, &mut outs) {
-                break;
+    }
+
+    /// Moves up to `share` of the heat; says how much it was, and whether more would pay.
+    fn shift(
+        &mut self,
+        quantum: &Quantum<'_>,
+        (from, to): (Tier, Tier),
+        share: f64,
+        room: &mut Room,
+    ) -> (f64, bool) {
+        let most = (quantum.move_bytes_max / self.layout.page_bytes.max(1)) as usize;
+        if most == 0 {
+            return (0.0, true);
+        }
+        self.plan(quantum, from, to, most);
+        self.make_room(quantum, from, to, room);
+        let (here, there) = (self.latency(from.into()), self.latency(to.into()));
+        let lines = self.layout.page_bytes as f64 / LINE_BYTES;
+        let cost = lines * (here + there) / COPY_OVERLAP;
+        // Where latencies are close, the split still matters.
+        let saved = (here - there).abs().max(0.2 * here.min(there)) * self.horizon_ns;
+        let heat = self.heat.rates();
+        let all: f64 = sum(heat).max(f64::MIN_POSITIVE);
+        // Relative weights say nothing about how many accesses there are: the tiers' counters do.
+        let rate: f64 =
+            quantum.tiers.iter().map(|tier| tier.rate_per_ns).filter(|rate| rate.is_finite()).sum();
+        let accesses =
+            if quantum.accesses_per_weight > 0.0 { quantum.accesses_per_weight } else { rate / all };
+        let heat = |page: u32| f64::from(heat.get(page as usize).copied().unwrap_or(0.0));
+        let is_at = |page: u32, tier: Tier| quantum.residency.get(page as usize) == Some(&tier);
+        let (mut left, mut moved) = (share * all, 0);
+        loop {
+            if moved == most || left <= 0.0 {
+                return (share - left / all, true);
             }
-            left -= gain;
+            let Some(page) = self.plan.hot.as_slice().first().copied() else {
+                return (share - left / all, !self.plan.whole && moved > 0);
+            };
+            if !is_at(page, from) {
+                self.plan.hot.next();
+                continue;
+            }
+            while self.plan.outs.as_slice().first().is_some_and(|out| !is_at(*out, to)) {
+                self.plan.outs.next();
+            }
+            let out = self.plan.outs.as_slice().first().copied();
+            let full = room.into_tier(to) == 0;
+            let gain = heat(page) - if full { out.map_or(f64::MAX, heat) } else { 0.0 };
+            if gain * accesses * saved <= cost || (gain > left && moved > 0) {
+                return (share - left / all, false);
+            }
+            let before = self.plan.outs.len();
+            if !room.bring(page, from, to, &mut self.plan.outs) {
+                return (share - left / all, moved > 0);
+            }
+            // A page that was brought in exchange took the other's share with it.
+            left -= if self.plan.outs.len() < before { gain.max(0.0) } else { heat(page) };
+            self.plan.hot.next();
+            moved += 1;
         }
+    }
+
+    fn search(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
+        let (value, count) = self.goodness(quantum);
+        let Some(climb) = &mut self.climb else { return };
+        climb.saw(value, count, quantum.elapsed_ns as f64);
+        if climb.done() {
+            self.next_pair(true);
+            return;
+        }
+        if let Some((up, left)) = climb.wanted() {
+            let (fast, slow) = self.pair;
+            let (share, more) = self.shift(quantum, if up { (slow, fast) } else { (fast, slow) }, left, room);
+            if let Some(climb) = &mut self.climb {
+                climb.moved(share, more);
+            }
+            self.rest.clear();
+        } else if self.rest.is_empty() {
+            if climb.measures() {
+                self.rest = self.latencies();
+            }
+        } else if self.change() > BAND_LONG {
+            // Something else than this search changed the latencies.
+            self.listen(true);
+        }
+    }
+
+    /// In balance: a full fast tier that holds colder pages than a slower one exchanges them.
+    fn drift(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
+        self.balanced_ns += quantum.elapsed_ns as f64;
+        if self.rest.is_empty() {
+            self.rest = self.latencies();
+        }
+        let change = self.change();
+        if change > BAND {
+            let [_, least, most] = HORIZON_NS;
+            self.horizon_ns = (0.5 * (self.horizon_ns + self.balanced_ns)).clamp(least, most);
+            self.balanced_ns = 0.0;
+            self.listen(change > BAND_LONG);
+            return;
+        }
+        self.look_ns -= quantum.elapsed_ns as f64;
+        if self.look_ns > 0.0 {
+            return;
+        }
+        let order = self.order();
+        for pair in order.windows(2) {
+            let ((fast, low), (slow, high)) = (pair[0], pair[1]);
+            if high > low * (1.0 + BAND) && room.free(fast) == 0 {
+                self.plan = Plan::default();
+                let (share, more) = self.shift(quantum, (slow, fast), 1.0, room);
+                if share > 0.0 && more {
+                    return;
+                }
+            }
+        }
+        self.look_ns = DRIFT_NS;
     }
 }
 
@@ -141,20 +367,24 @@ impl TierPolicy for Warm {
     }
 
     fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move> {
-        self.count(quantum);
+        let elapsed = quantum.elapsed_ns as f64;
+        self.heat.add(quantum.residency.len(), quantum.samples, elapsed);
+        self.seen.set_gain(1.0 - (-elapsed / SMOOTH_NS).exp());
         self.seen.add(quantum.tiers);
-        let order = self.order();
-        let (Some(&low), Some(&high)) = (order.first(), order.last()) else { return Vec::new() };
-        let gap = (high.1 - low.1) / low.1;
-        self.shifting = gap > if self.shifting { BAND_INNER } else { BAND_OUTER };
+        self.age_ns += elapsed;
         let mut room = Room::new(&self.layout, quantum);
-        if self.shifting {
-            // Into the fastest tier, from the slowest first; a middle one is next where the slowest has nothing to give.
-            for &slower in order.iter().skip(1).rev() {
-                if (slower.1 - low.1) / low.1 > BAND_INNER {
-                    self.shift(quantum, low, slower, &mut room);
-                }
-            }
+        if self.age_ns < START_NS || self.order().len() < 2 {
+            return Vec::new();
+        }
+        if self.age_ns - elapsed < START_NS {
+            self.begin(true);
+        }
+        if self.listen.is_some() {
+            self.hear(quantum);
+        } else if self.climb.is_some() {
+            self.search(quantum, &mut room);
+        } else {
+            self.drift(quantum, &mut room);
         }
         room.moves()
     }
