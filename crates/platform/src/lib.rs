@@ -1,10 +1,11 @@
 //! System calls and nearly all unsafe code of Warmset, one module per kernel area.
 
 pub mod detach;
+pub mod extents;
 pub mod io;
 pub mod mm;
 pub mod opens;
 mod sched;
 pub mod sysinfo;
 pub mod tmpfs;
-pub mod tracing;
+pub mod perf;
