@@ -80,6 +80,12 @@ pub struct LearnArgs {
     /// Make the profile for all arguments that match: `*` stands for any characters, the word `**` for any arguments
     #[arg(long = "match", value_name = "PATTERN", allow_hyphen_values = true)]
     pub pattern: Option<String>,
+    /// Keep only the pages that the program touches, not the windows that the kernel maps around them
+    ///
+    /// Needs root. The program runs twice, the second time with its files evicted from the page cache and its disks'
+    /// read-ahead off, which makes that run slow.
+    #[arg(long, conflicts_with = "user")]
+    pub exact: bool,
     /// Record with ptrace, as any user can
     #[arg(long)]
     pub user: bool,

@@ -9,3 +9,4 @@ mod sched;
 pub mod sysinfo;
 pub mod tmpfs;
 pub mod perf;
+pub mod residency;

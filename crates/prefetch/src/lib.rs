@@ -19,7 +19,7 @@ pub use fetch::{Fetched, Fetcher, Piece, pieces};
 pub use limits::Limits;
 pub use pattern::{matches, words};
 pub use profile::{Burst, FileRecord, FormatError, Profile, Read, Recorder, Trigger, VERSION};
-pub use record::{Learned, learn};
+pub use record::{Learned, Options, learn};
 pub use replay::{Choice, replay};
 pub use store::{Store, StoreError};
 pub use trace::{Open, Touch, Trace};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
 
-use warmset_prefetch::{Learned, Recorder, Store, Trigger, learn as learn_program, words};
+use warmset_prefetch::{Learned, Options, Recorder, Store, Trigger, learn as learn_program, words};
 
 use super::{found, not_found};
 use crate::args::LearnArgs;
@@ -17,8 +17,9 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
     let store = Store::of_user().map_err(io::Error::other)?;
     let arguments = &command[1..];
     let pattern = wanted.pattern.as_deref().map_or_else(|| arguments.to_vec(), words);
+    let options = Options { user: wanted.user, exact: wanted.exact };
     let before = store.load(&Store::name(&program, &pattern)).ok();
-    let learned = learn_program(program, arguments, pattern, before)
+    let learned = learn_program(program, arguments, pattern, before, options)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot record {}: {error}", command[0])))?;
     let mut errors = io::stderr();
     if learned.status.success() {

@@ -2,12 +2,13 @@
 
 mod build;
 mod choose;
+mod exact;
 mod root;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 use warmset_platform::opens::FileId;
 
@@ -42,6 +43,15 @@ pub struct Learned {
     pub unknown_files: usize,
 }
 
+/// How a program is recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Record as any user can.
+    pub user: bool,
+    /// Run the program once more, evicted and without read-ahead, and keep only the pages that it touches.
+    pub exact: bool,
+}
+
 /// Runs the program to its end, `arguments` being its own, and makes a profile for those that match `pattern`. If there is
 /// one already whose bursts have candidates, the run chooses among these. A warm run is as good as a cold one: a new
 /// process has to map and read its pages anew.
@@ -53,6 +63,7 @@ pub fn learn(
     arguments: &[String],
     pattern: Vec<String>,
     before: Option<Profile>,
+    options: Options,
 ) -> io::Result<Learned> {
     let before = before.filter(|profile| choose::is_open(profile) && profile.stale_bytes() == 0);
     let instructions = before.as_ref().map(choose::instructions).unwrap_or_default();
@@ -63,6 +74,19 @@ pub fn learn(
             let Recording { status, lost, .. } = recording;
             Ok(Learned { profile, validated: true, status, lost, unknown_files: 0 })
         }
-        _ => Ok(build::profile(program, pattern, recording)),
+        _ => {
+            let learned = build::profile(program.clone(), pattern, recording);
+            if options.exact && learned.status.success() { exactly(learned, program, arguments) } else { Ok(learned) }
+        }
     }
+}
+
+fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Result<Learned> {
+    let evicted = exact::evict(&learned.profile)?;
+    let status = Command::new(program).args(arguments).status()?;
+    if !status.success() {
+        return Ok(Learned { status, ..learned });
+    }
+    let profile = evicted.refine(learned.profile.clone())?;
+    Ok(Learned { profile, ..learned })
 }
