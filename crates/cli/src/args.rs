@@ -27,14 +27,15 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Record what a program reads, for `warmset run`
     ///
-    /// Runs the program once, to its end, and writes a profile. The files may be in the page cache already. Needs root: the
-    /// kernel's page-cache tracepoints and fanotify show what is read. The exit code is the program's.
-    Learn(ProgramArgs),
+    /// Runs the program once, to its end, and writes a profile. The files may be in the page cache already. As root, the
+    /// kernel's page-cache tracepoints and fanotify show what is read; for other users, ptrace does. If the program reads
+    /// in several bursts, a second `learn` chooses what starts the fetching of each. The exit code is the program's.
+    Learn(LearnArgs),
     /// Start a program while its files are prefetched
     ///
     /// A process of its own asks the kernel for the recorded ranges; the program takes this command's place, so that
     /// signals, terminal, environment and exit code are its own. If anything fails, it runs as without this command.
-    Run(ProgramArgs),
+    Run(RunArgs),
     /// List, show, check or remove profiles
     Profile {
         /// What to do.
@@ -99,12 +100,46 @@ pub struct SimArgs {
     pub threads: Option<u16>,
 }
 
-/// A program and its arguments.
+/// The options of `warmset learn`.
 #[derive(Debug, ClapArgs)]
-pub struct ProgramArgs {
-    /// The program, found on the PATH, and its arguments; a profile is for exactly these
+pub struct LearnArgs {
+    /// Make the profile for all arguments that match: `*` stands for any characters, the word `**` for any arguments
+    #[arg(long = "match", value_name = "PATTERN", allow_hyphen_values = true)]
+    pub pattern: Option<String>,
+    /// Keep only the pages that the program touches, not the windows that the kernel maps around them
+    ///
+    /// Needs root. The program runs twice, the second time with its files evicted from the page cache and its disks'
+    /// read-ahead off, which makes that run slow.
+    #[arg(long, conflicts_with = "user")]
+    pub exact: bool,
+    /// Record with ptrace, as any user can
+    #[arg(long)]
+    pub user: bool,
+    /// The program, found on the PATH, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<String>,
+}
+
+/// The options of `warmset run`.
+#[derive(Debug, ClapArgs)]
+pub struct RunArgs {
+    /// What starts the fetching of the later bursts, instead of what was chosen for each
+    #[arg(long, value_enum)]
+    pub trigger: Option<TriggerKind>,
+    /// The program, found on the PATH, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+/// A kind of trigger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TriggerKind {
+    /// The program's start
+    Launch,
+    /// A file is opened
+    File,
+    /// An instruction is executed
+    Instruction,
 }
 
 /// What `warmset profile` can do.
@@ -120,9 +155,12 @@ pub enum ProfileCommand {
     Show {
         /// The profile's name, from `warmset profile list`
         name: String,
-        /// Write JSON (schema 1)
+        /// Write JSON (schema 2)
         #[arg(long)]
         json: bool,
+        /// Write a drawing
+        #[arg(long, value_name = "FILE", conflicts_with = "json")]
+        svg: Option<PathBuf>,
     },
     /// Check that the profiles' files have not changed: exit code 1 if more than 10 % of a profile's bytes have
     Check,

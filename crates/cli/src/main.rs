@@ -19,11 +19,15 @@ use args::{Args, Command};
 use clap::Parser;
 
 fn main() -> ExitCode {
+    // A program that is started waits for nothing that it does not need.
+    if let Some(code) = prefetch::run_early() {
+        return code;
+    }
     let args = Args::parse();
     let done = match args.command {
         Command::Doctor(wanted) => doctor::run(&wanted),
-        Command::Learn(wanted) => prefetch::learn(&wanted.command),
-        Command::Run(wanted) => prefetch::run(&wanted.command),
+        Command::Learn(wanted) => prefetch::learn(&wanted),
+        Command::Run(wanted) => prefetch::run(&wanted),
         Command::Profile { what } => prefetch::profile(&what),
         Command::Direct { what } => direct::run(&what),
         Command::Sim(wanted) => sim::run(&wanted),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, setsid, waitpid};
@@ -20,17 +20,15 @@ impl Guardian {
     /// As for [`detached`].
     pub fn start(work: impl FnOnce()) -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        let mut writer = Some(writer);
-        detached(|| {
-            // The copy of the end that this process holds: only the death of the other one may close the last.
-            drop(writer.take());
+        // The copy closes all but the reader: only the death of this process may close the last writer.
+        start(Some(reader.as_raw_fd()), || {
             let mut dismissed = Vec::new();
             let _ = fs::File::from(reader).read_to_end(&mut dismissed);
             if dismissed.is_empty() {
                 work();
             }
         })?;
-        Ok(Self { writer })
+        Ok(Self { writer: Some(writer) })
     }
 
     /// Ends the waiting process without its work.
@@ -41,12 +39,17 @@ impl Guardian {
     }
 }
 
-/// Runs `work` in a process of its own that is no child of this one, has no terminal and holds none of its standard
-/// streams. Returns as soon as it is started.
+/// Runs `work` in a process of its own that is no child of this one, has no terminal and holds none of its open
+/// files: `work` opens what it needs. Returns as soon as it is started.
 ///
 /// # Errors
 /// The kernel's; `InvalidInput` if this process has several threads, whose locks a copy of it could never take.
 pub fn detached(work: impl FnOnce()) -> io::Result<()> {
+    start(None, work)
+}
+
+/// As [`detached`], with one open file that stays open.
+fn start(kept: Option<RawFd>, work: impl FnOnce()) -> io::Result<()> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -60,7 +63,7 @@ pub fn detached(work: impl FnOnce()) -> io::Result<()> {
             // SAFETY: as above. The parent of the second copy ends at once, so that nobody has to wait for it.
             if unsafe { libc::fork() } == 0 {
                 let _ = setsid();
-                leave_streams();
+                leave_files(kept);
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             }
             // SAFETY: ends this copy without running what the original registered for its own end.
@@ -73,10 +76,23 @@ pub fn detached(work: impl FnOnce()) -> io::Result<()> {
     }
 }
 
-fn leave_streams() {
+fn leave_files(kept: Option<RawFd>) {
     if let Ok(null) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
+    }
+    let close = |first: RawFd, last: libc::c_uint| {
+        // SAFETY: no value of this copy that holds one of these descriptors is used any more.
+        unsafe { libc::close_range(first as libc::c_uint, last, 0) };
+    };
+    match kept.filter(|&kept| kept > 2) {
+        Some(kept) => {
+            if kept > 3 {
+                close(3, kept as libc::c_uint - 1);
+            }
+            close(kept + 1, libc::c_uint::MAX);
+        }
+        None => close(3, libc::c_uint::MAX),
     }
 }

@@ -3,6 +3,7 @@
 pub mod chase;
 pub mod damon;
 pub mod detach;
+pub mod extents;
 pub mod io;
 pub mod migrate;
 pub mod mm;
@@ -10,4 +11,5 @@ pub mod opens;
 mod sched;
 pub mod sysinfo;
 pub mod tmpfs;
-pub mod tracing;
+pub mod perf;
+pub mod residency;

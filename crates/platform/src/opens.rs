@@ -1,12 +1,12 @@
 //! Which files are opened on this machine, with their paths: fanotify(7).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Watches opens on whole file systems, by any process.
@@ -26,6 +26,12 @@ pub struct FileId {
 
 /// The start of each event: its length, version, flags, descriptor and process (linux/fanotify.h).
 const METADATA_BYTES: usize = 24;
+
+impl AsFd for OpenWatcher {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.queue.as_fd()
+    }
+}
 
 impl OpenWatcher {
     /// Starts to watch the file systems that hold these directories. One that cannot be watched is left out.
@@ -54,11 +60,16 @@ impl OpenWatcher {
         result.map(|()| Self { queue })
     }
 
-    /// Adds the regular files that were opened since the last call, until none is left.
+    /// Adds the regular files that were opened since the last call, until none is left, and tells each open with its
+    /// process. Opens of one file that follow each other closely may be told once.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn drain(&mut self, paths: &mut HashMap<FileId, PathBuf>) -> io::Result<()> {
+    pub fn drain(
+        &mut self,
+        paths: &mut HashMap<FileId, PathBuf>,
+        mut opened: impl FnMut(u32, FileId),
+    ) -> io::Result<()> {
         let mut buffer = [0u8; 64 * METADATA_BYTES];
         loop {
             let count = match self.queue.read(&mut buffer) {
@@ -70,9 +81,11 @@ impl OpenWatcher {
             while rest.len() >= METADATA_BYTES {
                 let length = u32::from_ne_bytes(rest[..4].try_into().expect("four bytes")) as usize;
                 let fd = i32::from_ne_bytes(rest[16..20].try_into().expect("four bytes"));
+                let process = u32::from_ne_bytes(rest[20..24].try_into().expect("four bytes"));
                 if fd >= 0 {
                     // SAFETY: the kernel opened this descriptor for the reader of the event, which nobody else is.
-                    note(&unsafe { OwnedFd::from_raw_fd(fd) }, paths);
+                    let file = note(&unsafe { OwnedFd::from_raw_fd(fd) }, paths);
+                    file.into_iter().for_each(|file| opened(process, file));
                 }
                 rest = rest.get(length.max(METADATA_BYTES)..).unwrap_or(&[]);
             }
@@ -89,11 +102,14 @@ fn mark(queue: &File, directory: &Path) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn note(fd: &OwnedFd, paths: &mut HashMap<FileId, PathBuf>) {
-    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let Ok(metadata) = fs::metadata(&link) else { return };
-    let Ok(path) = fs::read_link(&link) else { return };
-    if metadata.is_file() {
-        paths.insert(FileId { device: metadata.dev(), inode: metadata.ino() }, path);
+fn note(fd: &OwnedFd, paths: &mut HashMap<FileId, PathBuf>) -> Option<FileId> {
+    let stat = rustix::fs::fstat(fd).ok()?;
+    if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+        return None;
     }
+    let file = FileId { device: stat.st_dev, inode: stat.st_ino };
+    if let Entry::Vacant(vacant) = paths.entry(file) {
+        vacant.insert(fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?);
+    }
+    Some(file)
 }

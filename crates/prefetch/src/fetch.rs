@@ -5,16 +5,21 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::fs::{Advice, OFlags, fadvise};
 
-use crate::profile::{FileRecord, Profile};
+use crate::limits::Limits;
+use crate::profile::{FileRecord, Profile, Read};
 
 /// The kernel cuts a longer request at the device's limit without a word.
 const PIECE_BYTES: u64 = 128 << 10;
-const THREADS: usize = 4;
+/// Most of them wait for the disk: for the blocks that tell where the files are.
+const THREADS: usize = 6;
+/// A set with fewer pieces is fetched by one thread.
+const PIECES_PER_THREAD: usize = 8;
 
 /// A part of a file that is asked for at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,14 +41,23 @@ pub struct Fetched {
     pub stale_bytes: u64,
 }
 
-/// The profile's ranges in pieces of at most 128 KiB, in order of first touch, of at most `bytes_max` in all. Ranges
-/// that name no file or lie outside of it are left out.
+/// The ranges in pieces of at most 128 KiB, of at most `bytes_max` in all. Those on disks with moving heads are in the
+/// disk's order, the others in order of first touch. Ranges that name no file or lie outside of it are left out.
 #[must_use]
-pub fn pieces(profile: &Profile, bytes_max: u64) -> Vec<Piece> {
-    let mut found = Vec::new();
+pub fn pieces(files: &[FileRecord], reads: &[Read], bytes_max: u64) -> Vec<Piece> {
+    let rotational = |read: &Read| files.get(read.file).is_some_and(|file| file.rotational);
+    let mut sorted = Vec::new();
+    let reads = if reads.iter().any(rotational) {
+        sorted.extend_from_slice(reads);
+        sorted.sort_by_key(|read| (read.disk_offset, read.file, read.start));
+        &sorted
+    } else {
+        reads
+    };
+    let mut found = Vec::with_capacity(reads.len());
     let mut left = bytes_max;
-    for read in &profile.reads {
-        let Some(file) = profile.files.get(read.file) else { continue };
+    for read in reads {
+        let Some(file) = files.get(read.file) else { continue };
         let end = read.end.min(file.size_bytes);
         let mut start = read.start;
         while start < end {
@@ -59,37 +73,69 @@ pub fn pieces(profile: &Profile, bytes_max: u64) -> Vec<Piece> {
     found
 }
 
-/// A file that is opened by the first thread that needs it.
-type Slot = std::sync::OnceLock<Option<File>>;
+/// Fetches the ranges of one profile. A file is opened by the first thread that needs it, and stays open.
+#[derive(Debug)]
+pub struct Fetcher<'a> {
+    profile: &'a Profile,
+    slots: Vec<OnceLock<Option<File>>>,
+    limits: Limits,
+}
 
-/// Asks the kernel to read the profile's ranges, at most `bytes_max` of them, and returns when all are asked for.
-#[must_use]
-pub fn fetch(profile: &Profile, bytes_max: u64) -> Fetched {
-    let pieces = pieces(profile, bytes_max);
-    let slots: Vec<Slot> = profile.files.iter().map(|_| Slot::new()).collect();
-    let (next, asked, stale) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                while let Some(piece) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let file = slots[piece.file].get_or_init(|| open(&profile.files[piece.file]));
-                    let length = std::num::NonZeroU64::new(piece.bytes);
-                    let counter = match file {
-                        Some(file) if fadvise(file, piece.start, length, Advice::WillNeed).is_ok() => &asked,
-                        _ => &stale,
-                    };
-                    counter.fetch_add(piece.bytes, Ordering::Relaxed);
-                }
-            });
+impl<'a> Fetcher<'a> {
+    /// Has not fetched anything yet.
+    #[must_use]
+    pub fn new(profile: &'a Profile, limits: Limits) -> Self {
+        let slots = profile.files.iter().map(|_| OnceLock::new()).collect();
+        Self { profile, slots, limits }
+    }
+
+    /// Asks the kernel to read the ranges, as far as memory allows, and returns when all are asked for.
+    pub fn fetch(&self, reads: &[Read]) -> Fetched {
+        let pieces = pieces(&self.profile.files, reads, self.limits.take(reads));
+        let work = Work { pieces, next: AtomicUsize::new(0), asked: AtomicU64::new(0), stale: AtomicU64::new(0) };
+        let threads = work.pieces.len().div_ceil(PIECES_PER_THREAD).clamp(1, THREADS);
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // Without another thread this one does all.
+                let _ = thread::Builder::new().spawn_scoped(scope, || self.work(&work));
+            }
+            self.work(&work);
+        });
+        Fetched { bytes: work.asked.into_inner(), stale_bytes: work.stale.into_inner() }
+    }
+
+    fn work(&self, work: &Work) {
+        while let Some(piece) = work.pieces.get(work.next.fetch_add(1, Ordering::Relaxed)) {
+            self.limits.wait_for_memory();
+            let file = self.slots[piece.file].get_or_init(|| open(&self.profile.files[piece.file]));
+            let length = std::num::NonZeroU64::new(piece.bytes);
+            let counter = match file {
+                Some(file) if fadvise(file, piece.start, length, Advice::WillNeed).is_ok() => &work.asked,
+                _ => &work.stale,
+            };
+            counter.fetch_add(piece.bytes, Ordering::Relaxed);
         }
-    });
-    Fetched { bytes: asked.into_inner(), stale_bytes: stale.into_inner() }
+    }
+
+    /// How often the fetcher has opened this file itself.
+    #[must_use]
+    pub fn opens(&self, path: &std::path::Path) -> u32 {
+        let files = self.profile.files.iter().zip(&self.slots);
+        files.filter(|(file, slot)| file.path == path && slot.get().is_some_and(Option::is_some)).count() as u32
+    }
+}
+
+/// What the threads of one call share.
+struct Work {
+    pieces: Vec<Piece>,
+    next: AtomicUsize,
+    asked: AtomicU64,
+    stale: AtomicU64,
 }
 
 /// The recorded file, if it still is that. A FIFO or a device does not block, and is not read.
 fn open(record: &FileRecord) -> Option<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(&record.path).ok()?;
-    let now = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    (FileRecord::of(&record.path, &now) == *record).then_some(file)
+    file.metadata().is_ok_and(|now| record.matches(&now)).then_some(file)
 }

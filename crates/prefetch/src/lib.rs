@@ -1,18 +1,25 @@
 //! Warm starts: records what a program reads, and prefetches it on later runs.
 //!
-//! A [`Trace`] is what one run touched, in order of time. A [`Profile`] is what is kept of it. [`fetch`] reads a profile's
-//! ranges into the page cache while the program starts. The program itself is never changed or delayed.
+//! A [`Trace`] is what one run touched, in order of time. A [`Profile`] is what is kept of it: ranges of files, divided
+//! into bursts, each with the trigger that starts its fetching. [`replay`] follows a later run and fetches. The program
+//! itself is never changed or delayed.
 
-mod bursts;
+pub mod analysis;
+mod elf;
 mod fetch;
+mod limits;
+mod pattern;
 mod profile;
 mod record;
+mod replay;
 mod store;
 mod trace;
 
-pub use bursts::{Burst, QUIET_MS, bursts};
-pub use fetch::{Fetched, Piece, fetch, pieces};
-pub use profile::{FileRecord, Profile, Read, VERSION};
-pub use record::{Recorded, record};
+pub use fetch::{Fetched, Fetcher, Piece, pieces};
+pub use limits::Limits;
+pub use pattern::{matches, words};
+pub use profile::{Burst, FileRecord, FormatError, Profile, Read, Recorder, Trigger, VERSION};
+pub use record::{Learned, Options, learn};
+pub use replay::{Choice, replay};
 pub use store::{Store, StoreError};
-pub use trace::{Touch, Trace};
+pub use trace::{Open, Touch, Trace};

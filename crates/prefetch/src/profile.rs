@@ -1,35 +1,48 @@
-//! What is kept of a run: the files and the ranges that it touched, in order of first touch.
+//! What is kept of a run: the files and the ranges that it touched, in order of first touch, divided into bursts.
+//!
+//! A profile is a small binary file: 8 bytes of magic, the version, a checksum, and the [`Profile`] itself. What is read
+//! from one is checked before use, since anybody may have written it.
 
-use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use warmset_platform::opens::FileId;
-
-use crate::trace::Trace;
+use thiserror::Error;
+use twox_hash::XxHash3_64;
 
 /// The format's version. A profile of another one is not read.
-pub const VERSION: u32 = 1;
-/// Ranges closer than this are read as one.
-const GAP_BYTES: u64 = 32 << 10;
+pub const VERSION: u32 = 2;
+const MAGIC: [u8; 8] = *b"WARMSETP";
+const HEADER_BYTES: usize = 20;
 
 /// What one program reads when it is started with certain arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// [`VERSION`] when it was written.
-    pub version: u32,
-    /// The program's canonical path.
+    /// The program's absolute path.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Its arguments; in a pattern, `*` stands for any characters and `**` for any arguments.
     pub arguments: Vec<String>,
+    /// How it was recorded.
+    pub recorder: Recorder,
     /// How long the recorded run took.
     pub seconds: f64,
     /// The files, as they were then.
     pub files: Vec<FileRecord>,
     /// What was touched of them, in order of first touch, without overlaps.
     pub reads: Vec<Read>,
+    /// The bursts that `reads` consists of, in order.
+    pub bursts: Vec<Burst>,
+}
+
+/// How a run was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recorder {
+    /// The kernel's page-cache tracepoints, as root.
+    Tracepoints,
+    /// ptrace with a seccomp filter, as any user.
+    Ptrace,
 }
 
 /// A file, and how to tell that it has changed.
@@ -44,7 +57,9 @@ pub struct FileRecord {
     /// Its size.
     pub size_bytes: u64,
     /// When it was last written, since the epoch.
-    pub mtime_ns: i128,
+    pub mtime_ns: i64,
+    /// Whether its disk has heads that move.
+    pub rotational: bool,
 }
 
 /// A range of a file.
@@ -58,6 +73,68 @@ pub struct Read {
     pub end: u64,
     /// When it was first touched, since the start of the run.
     pub at_ms: u64,
+    /// Where it starts on its disk; 0 if that is not known.
+    pub disk_offset: u64,
+}
+
+/// A run of reads close in time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Burst {
+    /// How many of the profile's reads belong to it, after those of the bursts before it.
+    pub reads: usize,
+    /// When its first read starts, since the start of the run.
+    pub start_ms: u64,
+    /// When its last read starts.
+    pub end_ms: u64,
+    /// How long nothing new was read before it.
+    pub quiet_ms: u64,
+    /// What starts its fetching.
+    pub trigger: Trigger,
+    /// What else could, in order of time. The second run chooses among them.
+    pub candidates: Vec<Trigger>,
+    /// How long before the burst's first read the trigger fired in the second run; negative after it.
+    pub lead_ms: Option<i64>,
+}
+
+/// The event that starts a burst's fetching.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trigger {
+    /// The program's start.
+    Launch,
+    /// A file is opened for the n-th time since the start.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Which open, from 1 on.
+        nth: u32,
+    },
+    /// An instruction is executed.
+    Instruction {
+        /// The file with the code.
+        path: PathBuf,
+        /// Its ELF build-id, in hexadecimal digits.
+        build_id: String,
+        /// Where in the file the instruction is.
+        offset: u64,
+    },
+}
+
+/// Why bytes are no profile.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// It starts differently.
+    #[error("it does not start as a profile does")]
+    Foreign,
+    /// Another version of this program wrote it.
+    #[error("its version is {0}, this program reads {VERSION}")]
+    Version(u32),
+    /// Its checksum is not that of its bytes.
+    #[error("its checksum is wrong")]
+    Checksum,
+    /// It cannot be decoded, or contradicts itself.
+    #[error("{0}")]
+    Content(String),
 }
 
 impl FileRecord {
@@ -69,62 +146,107 @@ impl FileRecord {
             device: metadata.dev(),
             inode: metadata.ino(),
             size_bytes: metadata.len(),
-            mtime_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()),
+            mtime_ns: metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec()),
+            rotational: false,
         }
+    }
+
+    /// Whether `metadata` is that of the recorded file, unchanged.
+    #[must_use]
+    pub fn matches(&self, metadata: &fs::Metadata) -> bool {
+        let now = Self { rotational: self.rotational, ..Self::of(&self.path, metadata) };
+        metadata.is_file() && now == *self
     }
 
     /// Whether the file is still the recorded one.
     #[must_use]
     pub fn is_current(&self) -> bool {
-        fs::metadata(&self.path).is_ok_and(|now| now.is_file() && Self::of(&self.path, &now) == *self)
+        fs::metadata(&self.path).is_ok_and(|now| self.matches(&now))
+    }
+}
+
+impl Read {
+    /// How many bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.end.saturating_sub(self.start)
     }
 }
 
 impl Profile {
-    /// Makes a profile of a trace. Returns it with the number of files whose path is not known, which are left out.
-    #[must_use]
-    pub fn of(
-        (program, arguments): (PathBuf, Vec<String>),
-        trace: &Trace,
-        paths: &HashMap<FileId, PathBuf>,
-    ) -> (Self, usize) {
-        let first = trace.touches.first().map_or(0.0, |touch| touch.seconds);
-        let last = trace.touches.last().map_or(0.0, |touch| touch.seconds);
-        let mut files: Vec<FileRecord> = Vec::new();
-        let mut known: HashMap<FileId, Option<usize>> = HashMap::new();
-        let mut reads: Vec<Read> = Vec::new();
-        let mut taken: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
-        for touch in &trace.touches {
-            let device = rustix::fs::makedev(touch.device.0, touch.device.1);
-            let id = FileId { device, inode: touch.inode };
-            let file = *known.entry(id).or_insert_with(|| {
-                let path = paths.get(&id)?;
-                let record = FileRecord::of(path, &fs::metadata(path).ok().filter(fs::Metadata::is_file)?);
-                (record.inode == id.inode).then(|| {
-                    files.push(record);
-                    files.len() - 1
-                })
-            });
-            let Some(file) = file else { continue };
-            let end = touch.end.min(files[file].size_bytes.next_multiple_of(4096));
-            for (start, end) in uncovered(taken.entry(file).or_default(), touch.start, end) {
-                let at_ms = ((touch.seconds - first) * 1e3) as u64;
-                match reads.last_mut() {
-                    Some(last) if last.file == file && last.end <= start && start - last.end <= GAP_BYTES => {
-                        last.end = end;
-                    }
-                    _ => reads.push(Read { file, start, end, at_ms }),
-                }
-            }
+    /// Reads a profile's bytes.
+    ///
+    /// # Errors
+    /// [`FormatError`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
+        let header: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(FormatError::Foreign)?;
+        if header[..8] != MAGIC {
+            return Err(FormatError::Foreign);
         }
-        let unknown = known.values().filter(|file| file.is_none()).count();
-        (Self { version: VERSION, program, arguments, seconds: last - first, files, reads }, unknown)
+        let version = u32::from_le_bytes(header[8..12].try_into().expect("four bytes"));
+        if version != VERSION {
+            return Err(FormatError::Version(version));
+        }
+        let body = &bytes[HEADER_BYTES..];
+        if header[12..] != XxHash3_64::oneshot(body).to_le_bytes() {
+            return Err(FormatError::Checksum);
+        }
+        let profile: Self =
+            postcard::from_bytes(body).map_err(|error| FormatError::Content(error.to_string()))?;
+        profile.validate()?;
+        Ok(profile)
+    }
+
+    /// The profile's bytes.
+    ///
+    /// # Errors
+    /// [`FormatError::Content`] if a path is not UTF-8.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, FormatError> {
+        let body = postcard::to_stdvec(self).map_err(|error| FormatError::Content(error.to_string()))?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&XxHash3_64::oneshot(&body).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        Ok(bytes)
+    }
+
+    /// What decoding does not check: indices, ranges, paths, and that the bursts make up the reads.
+    fn validate(&self) -> Result<(), FormatError> {
+        let fail = |what: &str| Err(FormatError::Content(what.to_owned()));
+        if !self.program.is_absolute() || self.files.iter().any(|file| !file.path.is_absolute()) {
+            return fail("a path is not absolute");
+        }
+        let in_file = |read: &Read| {
+            let size = self.files.get(read.file).map(|file| file.size_bytes);
+            read.start < read.end && size.is_some_and(|size| read.start < size)
+        };
+        if !self.reads.iter().all(in_file) {
+            return fail("a range lies outside of its file");
+        }
+        let divided = self.bursts.iter().try_fold(0usize, |sum, burst| sum.checked_add(burst.reads));
+        if divided != Some(self.reads.len()) {
+            return fail("its bursts are not its reads");
+        }
+        if !self.seconds.is_finite() || self.seconds < 0.0 {
+            return fail("its run's time is no time");
+        }
+        Ok(())
+    }
+
+    /// Each burst with its reads.
+    pub fn divided(&self) -> impl Iterator<Item = (&Burst, &[Read])> {
+        let mut rest = self.reads.as_slice();
+        self.bursts.iter().map(move |burst| {
+            let (reads, after) = rest.split_at(burst.reads.min(rest.len()));
+            rest = after;
+            (burst, reads)
+        })
     }
 
     /// Bytes in all ranges.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.reads.iter().map(|read| read.end.saturating_sub(read.start)).sum()
+        self.reads.iter().fold(0, |sum, read| sum.saturating_add(read.bytes()))
     }
 
     /// Bytes in ranges of files that are no longer what was recorded.
@@ -132,51 +254,6 @@ impl Profile {
     pub fn stale_bytes(&self) -> u64 {
         let current: Vec<bool> = self.files.iter().map(FileRecord::is_current).collect();
         let stale = self.reads.iter().filter(|read| !current.get(read.file).is_some_and(|current| *current));
-        stale.map(|read| read.end.saturating_sub(read.start)).sum()
-    }
-}
-
-/// The parts of a range that are not in `taken`, which then has them, sorted and without overlaps.
-fn uncovered(taken: &mut Vec<(u64, u64)>, start: u64, end: u64) -> Vec<(u64, u64)> {
-    let from = taken.partition_point(|range| range.1 < start);
-    let to = taken.partition_point(|range| range.0 <= end);
-    let mut parts = Vec::new();
-    let mut at = start;
-    for range in &taken[from..to] {
-        if at < range.0 {
-            parts.push((at, range.0));
-        }
-        at = at.max(range.1);
-    }
-    if at < end {
-        parts.push((at, end));
-    }
-    if start < end {
-        let low = taken[from..to].first().map_or(start, |range| range.0.min(start));
-        let high = taken[from..to].last().map_or(end, |range| range.1.max(end));
-        taken.splice(from..to, [(low, high)]);
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::uncovered;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn each_byte_is_read_once(ranges in prop::collection::vec((0u64..200, 0u64..40), 0..40)) {
-            let (mut taken, mut seen) = (Vec::new(), vec![0; 256]);
-            let mut wanted = vec![0; 256];
-            for (start, length) in ranges {
-                for (from, to) in uncovered(&mut taken, start, start + length) {
-                    (from..to).for_each(|byte| seen[byte as usize] += 1);
-                }
-                (start..start + length).for_each(|byte| wanted[byte as usize] = 1);
-            }
-            prop_assert_eq!(seen, wanted);
-            prop_assert!(taken.windows(2).all(|pair| pair[0].1 < pair[1].0));
-        }
+        stale.fold(0, |sum, read| sum.saturating_add(read.bytes()))
     }
 }

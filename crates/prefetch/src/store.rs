@@ -1,4 +1,4 @@
-//! Where profiles are kept: one JSON file for each program and its arguments, below the XDG data directory.
+//! Where profiles are kept: one file for each program and its arguments, below the XDG data directory.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use twox_hash::XxHash3_64;
 
-use crate::profile::{Profile, VERSION};
+use crate::pattern;
+use crate::profile::Profile;
 
 /// A profile that is larger than this was not written by this program.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+const EXTENSION: &str = "profile";
 
 /// The directory of profiles.
 #[derive(Debug, Clone)]
@@ -65,22 +67,36 @@ impl Store {
         Self { directory }
     }
 
-    /// The name of the profile for a program and its arguments: `rustc-0123456789abcdef`.
+    /// The name of the profile for a program and its arguments or their pattern:
+    /// `rustc-0123456789abcdef-0123456789abcdef`.
     #[must_use]
     pub fn name(program: &Path, arguments: &[String]) -> String {
-        let mut bytes = program.as_os_str().as_bytes().to_vec();
-        for argument in arguments {
-            bytes.push(0);
-            bytes.extend_from_slice(argument.as_bytes());
+        let joined = arguments.join("\0");
+        format!("{}{:016x}", prefix(program), XxHash3_64::oneshot(joined.as_bytes()))
+    }
+
+    /// The profile for a program and its arguments: the one that was recorded for exactly these, else one whose pattern
+    /// they match.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none; the others if it cannot be read.
+    pub fn find(&self, program: &Path, arguments: &[String]) -> Result<Profile, StoreError> {
+        let name = Self::name(program, arguments);
+        let exact = self.load(&name);
+        if !matches!(exact, Err(StoreError::Missing(_))) {
+            return exact;
         }
-        let stem = program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy();
-        format!("{stem}-{:016x}", XxHash3_64::oneshot(&bytes))
+        let prefix = prefix(program);
+        let names = self.names()?.into_iter().filter(|name| name.starts_with(&prefix));
+        let mut profiles = names.filter_map(|name| self.load(&name).ok());
+        let found = profiles.find(|profile| pattern::matches(&profile.arguments, arguments));
+        found.ok_or(StoreError::Missing(name))
     }
 
     /// The profile's file.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.json"))
+        self.directory.join(format!("{name}.{EXTENSION}"))
     }
 
     /// Writes the profile aside and renames it. Returns its name.
@@ -91,10 +107,10 @@ impl Store {
         let name = Self::name(&profile.program, &profile.arguments);
         let path = self.path(&name);
         let aside = self.directory.join(format!(".{name}.{}", std::process::id()));
-        let json = serde_json::to_vec(profile).map_err(io::Error::other);
+        let bytes = profile.to_bytes().map_err(io::Error::other);
         let written = fs::create_dir_all(&self.directory)
-            .and(json)
-            .and_then(|json| fs::write(&aside, json))
+            .and(bytes)
+            .and_then(|bytes| fs::write(&aside, bytes))
             .and_then(|()| fs::rename(&aside, &path));
         written.map_err(|source| StoreError::Io { path, source })?;
         Ok(name)
@@ -109,24 +125,17 @@ impl Store {
         if name.contains('/') {
             return Err(StoreError::Missing(name.to_owned()));
         }
-        let text = match fs::metadata(&path) {
+        let corrupt = |reason: String| StoreError::Corrupt { path: path.clone(), reason };
+        let bytes = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() && metadata.len() <= FILE_BYTES_MAX => fs::read(&path),
-            Ok(_) => {
-                return Err(StoreError::Corrupt { path, reason: "no regular file of at most 64 MiB".into() });
-            }
+            Ok(_) => return Err(corrupt("no regular file of at most 64 MiB".into())),
             Err(error) => Err(error),
         };
-        let text = text.map_err(|source| match source.kind() {
+        let bytes = bytes.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => StoreError::Missing(name.to_owned()),
             _ => StoreError::Io { path: path.clone(), source },
         })?;
-        let profile: Profile = serde_json::from_slice(&text)
-            .map_err(|error| StoreError::Corrupt { path: path.clone(), reason: error.to_string() })?;
-        if profile.version != VERSION {
-            let reason = format!("its version is {}, this program reads {VERSION}", profile.version);
-            return Err(StoreError::Corrupt { path, reason });
-        }
-        Ok(profile)
+        Profile::parse(&bytes).map_err(|error| corrupt(error.to_string()))
     }
 
     /// The names of all profiles, sorted.
@@ -141,7 +150,7 @@ impl Store {
         };
         let names = entries.filter_map(|entry| {
             let name = entry.ok()?.file_name().into_string().ok()?;
-            name.strip_suffix(".json").filter(|name| !name.starts_with('.')).map(str::to_owned)
+            name.strip_suffix(EXTENSION)?.strip_suffix('.').filter(|name| !name.starts_with('.')).map(str::to_owned)
         });
         let mut names: Vec<String> = names.collect();
         names.sort();
@@ -162,4 +171,10 @@ impl Store {
             _ => StoreError::Io { path, source },
         })
     }
+}
+
+/// What the names of a program's profiles start with.
+fn prefix(program: &Path) -> String {
+    let stem = program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy();
+    format!("{stem}-{:016x}-", XxHash3_64::oneshot(program.as_os_str().as_bytes()))
 }

@@ -182,3 +182,14 @@ mod tests {
         assert!(describe(&Root::live(), Path::new("/proc/self/status")).is_err());
     }
 }
+
+/// Whether the disk with this number (`st_dev`) has heads that move; a partition's own directory is inside its disk's.
+#[must_use]
+pub fn is_rotational(device: u64) -> bool {
+    let root = Root::live();
+    let link = format!("/sys/dev/block/{}:{}", fs::major(device), fs::minor(device));
+    ["queue/rotational", "../queue/rotational"]
+        .iter()
+        .find_map(|setting| root.number(Path::new(&link).join(setting)))
+        .is_some_and(|value| value != 0)
+}

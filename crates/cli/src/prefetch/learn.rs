@@ -1,0 +1,77 @@
+//! `warmset learn`: records a program.
+
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitCode;
+
+use warmset_prefetch::{Learned, Options, Recorder, Store, Trigger, learn as learn_program, words};
+
+use super::{found, not_found};
+use crate::args::LearnArgs;
+use crate::units;
+
+/// Records a program, or checks what starts its bursts if it was recorded before.
+pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
+    let command = &wanted.command;
+    let Some(program) = found(&command[0]) else { return Ok(not_found(&command[0])) };
+    let store = Store::of_user().map_err(io::Error::other)?;
+    let arguments = &command[1..];
+    let pattern = wanted.pattern.as_deref().map_or_else(|| arguments.to_vec(), words);
+    let options = Options { user: wanted.user, exact: wanted.exact };
+    let before = store.load(&Store::name(&program, &pattern)).ok();
+    let learned = learn_program(program, arguments, pattern, before, options)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot record {}: {error}", command[0])))?;
+    let mut errors = io::stderr();
+    if learned.status.success() {
+        let name = store.save(&learned.profile).map_err(io::Error::other)?;
+        errors.write_all(described(&name, &learned).as_bytes())?;
+    } else {
+        writeln!(errors, "warmset: no profile: the program failed ({})", learned.status)?;
+    }
+    if learned.lost > 0 {
+        writeln!(errors, "warmset: {} events were lost: some reads are not in the profile", learned.lost)?;
+    }
+    if learned.unknown_files > 0 {
+        writeln!(errors, "warmset: {} files are left out: their paths are not known", learned.unknown_files)?;
+    }
+    Ok(code_of(learned.status))
+}
+
+/// What the profile holds, how it was recorded, what that may miss, and what to do next.
+fn described(name: &str, learned: &Learned) -> String {
+    let profile = &learned.profile;
+    let (files, size) = (profile.files.len(), units::bytes(profile.bytes()));
+    let how = match profile.recorder {
+        Recorder::Tracepoints => "recorded with tracepoints, as root",
+        Recorder::Ptrace => {
+            "recorded with ptrace, as a user: what was mapped and unmapped again, or read by setuid programs, is missing"
+        }
+    };
+    let mut text = format!("warmset: profile {name}: {size} in {files} files; {how}\n");
+    let late = profile.bursts.iter().skip(1);
+    if learned.validated {
+        for burst in late {
+            let trigger = match &burst.trigger {
+                Trigger::Launch => "fetched at launch".to_owned(),
+                Trigger::File { path, nth } => format!("fetched when {} is opened (open {nth})", path.display()),
+                Trigger::Instruction { path, offset, .. } => {
+                    format!("fetched when {}+{offset:#x} is executed", path.display())
+                }
+            };
+            text += &format!("warmset: burst at {} ms: {trigger}\n", burst.start_ms);
+        }
+    } else if late.clone().any(|burst| !burst.candidates.is_empty()) {
+        let count = late.count();
+        text += &format!(
+            "warmset: it reads in {} bursts: run the same `warmset learn` once more to choose their triggers\n",
+            count + 1
+        );
+    }
+    text
+}
+
+/// What a shell makes of it: 128 and the signal for a program that a signal ended.
+fn code_of(status: std::process::ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}

@@ -1,0 +1,98 @@
+//! Makes a profile of a recording.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use warmset_platform::opens::FileId;
+use warmset_platform::sysinfo::disk;
+
+use super::{Learned, Recording};
+use crate::analysis::{self, Candidate};
+use crate::elf;
+use crate::profile::{Burst, FileRecord, Profile, Read, Trigger};
+
+pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recording) -> Learned {
+    let Recording { recorder, mut trace, paths, status, seconds, lost, .. } = recording;
+    if let Some(own) = own_file() {
+        trace.touches.retain(|touch| touch.file != own);
+    }
+    let known = records(&trace, &paths);
+    let unknown_files = known.values().filter(|record| record.is_none()).count();
+    let size_of = |file| known.get(&file)?.as_ref().map(|record| record.size_bytes);
+    let ranges = analysis::ranges(&trace, size_of);
+    let spans = analysis::spans(&ranges);
+    let mut files = Vec::new();
+    let mut indices: HashMap<FileId, usize> = HashMap::new();
+    let mut reads = Vec::new();
+    for range in &ranges {
+        let Some(Some(record)) = known.get(&range.file) else { continue };
+        let file = *indices.entry(range.file).or_insert_with(|| {
+            files.push(record.clone());
+            files.len() - 1
+        });
+        let (start, end, at_ms) = (range.start, range.end, range.at_ms);
+        reads.push(Read { file, start, end, at_ms, disk_offset: 0 });
+    }
+    locate(&mut files, &mut reads);
+    let mut bursts = Vec::new();
+    for (index, span) in spans.iter().enumerate() {
+        let candidates = if index == 0 { Vec::new() } else { analysis::candidates(&trace, span) };
+        let candidates = candidates.into_iter().filter_map(|candidate| trigger(candidate, &known)).collect();
+        let (start_ms, end_ms, quiet_ms) = (span.start_ms, span.end_ms, span.quiet_ms);
+        let trigger = Trigger::Launch;
+        bursts.push(Burst { reads: span.ranges, start_ms, end_ms, quiet_ms, trigger, candidates, lead_ms: None });
+    }
+    let profile = Profile { program, arguments, recorder, seconds, files, reads, bursts };
+    Learned { profile, validated: false, status, lost, unknown_files }
+}
+
+/// The recorder's own program.
+fn own_file() -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    let own = fs::metadata("/proc/self/exe").ok()?;
+    Some(FileId { device: own.dev(), inode: own.ino() })
+}
+
+/// The touched files as they are now; `None` for one whose path is not known or no longer leads to it.
+fn records(
+    trace: &crate::trace::Trace,
+    paths: &HashMap<FileId, PathBuf>,
+) -> HashMap<FileId, Option<FileRecord>> {
+    let mut known = HashMap::new();
+    for touch in &trace.touches {
+        known.entry(touch.file).or_insert_with(|| {
+            let path = paths.get(&touch.file).filter(|path| path.to_str().is_some())?;
+            let record = FileRecord::of(path, &fs::metadata(path).ok().filter(fs::Metadata::is_file)?);
+            (record.inode == touch.file.inode).then_some(record)
+        });
+    }
+    known
+}
+
+/// Fills in where the ranges are, for disks whose heads move.
+fn locate(files: &mut [FileRecord], reads: &mut [Read]) {
+    let mut rotational: HashMap<u64, bool> = HashMap::new();
+    for file in files.iter_mut() {
+        file.rotational = *rotational.entry(file.device).or_insert_with(|| disk::is_rotational(file.device));
+    }
+    for read in reads {
+        let record = &files[read.file];
+        if record.rotational && let Ok(file) = fs::File::open(&record.path) {
+            read.disk_offset = warmset_platform::extents::disk_offset(file.as_fd(), read.start).unwrap_or(0);
+        }
+    }
+}
+
+fn trigger(candidate: Candidate, known: &HashMap<FileId, Option<FileRecord>>) -> Option<Trigger> {
+    let path = |file: FileId| Some(known.get(&file)?.as_ref()?.path.clone());
+    match candidate {
+        Candidate::Open(file, nth) => Some(Trigger::File { path: path(file)?, nth }),
+        Candidate::Instruction(file, offset) => {
+            let path = path(file)?;
+            let build_id = elf::build_id(&path)?;
+            Some(Trigger::Instruction { path, build_id, offset })
+        }
+    }
+}

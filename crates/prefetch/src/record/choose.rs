@@ -1,0 +1,102 @@
+//! Chooses each burst's trigger from what a second run did.
+
+use std::collections::HashMap;
+
+use warmset_platform::opens::FileId;
+
+use super::Recording;
+use crate::profile::{Burst, Profile, Read, Trigger};
+
+/// After a shorter quiet stretch a burst belongs to the start: fetching it at launch is earlier, and hardly a waste.
+const LAUNCH_QUIET_MS: u64 = 1000;
+/// A trigger may fire this long after its burst has started.
+const LATE_MS: i64 = 50;
+/// So many of a burst's reads may be touched before it starts: the runs differ.
+const EARLY_SHARE: usize = 20;
+
+/// Whether some burst has candidates and no choice yet.
+pub(super) fn is_open(profile: &Profile) -> bool {
+    profile.bursts.iter().any(|burst| !burst.candidates.is_empty() && burst.lead_ms.is_none())
+}
+
+/// The candidates that are instructions.
+pub(super) fn instructions(profile: &Profile) -> Vec<Trigger> {
+    let all = profile.bursts.iter().flat_map(|burst| &burst.candidates);
+    all.filter(|trigger| matches!(trigger, Trigger::Instruction { .. })).cloned().collect()
+}
+
+/// The profile with the triggers that fired once, and early enough, in this run.
+pub(super) fn choose(mut profile: Profile, second: &Recording) -> Profile {
+    let ids: HashMap<FileId, usize> = profile
+        .files
+        .iter()
+        .enumerate()
+        .map(|(index, file)| (FileId { device: file.device, inode: file.inode }, index))
+        .collect();
+    let starts: Vec<Option<u64>> =
+        profile.divided().map(|(_, reads)| start_us(reads, second, &ids)).collect();
+    for (burst, start_us) in profile.bursts.iter_mut().zip(starts) {
+        let valid: Vec<(i64, Trigger)> = burst
+            .candidates
+            .iter()
+            .filter_map(|trigger| {
+                let lead_ms = (start_us? as i64 - fired_us(trigger, second)? as i64) / 1000;
+                (-LATE_MS..=burst.quiet_ms as i64 + LATE_MS).contains(&lead_ms).then(|| (lead_ms, trigger.clone()))
+            })
+            .collect();
+        settle(burst, valid);
+    }
+    profile
+}
+
+/// Keeps the earliest trigger of each kind, and takes the earlier of them.
+fn settle(burst: &mut Burst, mut valid: Vec<(i64, Trigger)>) {
+    valid.sort_by_key(|(lead_ms, _)| -lead_ms);
+    let is_file = |each: &&(i64, Trigger)| matches!(each.1, Trigger::File { .. });
+    let file = valid.iter().find(is_file).cloned();
+    let code = valid.iter().find(|each| !is_file(each)).cloned();
+    let mut kept: Vec<_> = file.into_iter().chain(code).collect();
+    kept.sort_by_key(|(lead_ms, _)| -lead_ms);
+    if let Some((lead_ms, trigger)) = kept.first() {
+        burst.lead_ms = Some(*lead_ms);
+        if burst.quiet_ms >= LAUNCH_QUIET_MS {
+            burst.trigger = trigger.clone();
+        }
+    }
+    burst.candidates = kept.into_iter().map(|(_, trigger)| trigger).collect();
+}
+
+/// When the burst started in this run: when the first few of its reads were touched.
+fn start_us(reads: &[Read], run: &Recording, ids: &HashMap<FileId, usize>) -> Option<u64> {
+    let mut by_file: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
+    for read in reads {
+        by_file.entry(read.file).or_default().push((read.start, read.end));
+    }
+    let mut first: HashMap<(usize, u64), u64> = HashMap::new();
+    for touch in &run.trace.touches {
+        let Some(file) = ids.get(&touch.file) else { continue };
+        for &(start, end) in by_file.get(file).map_or(&[][..], Vec::as_slice) {
+            if touch.start < end && start < touch.end {
+                first.entry((*file, start)).or_insert(touch.at_us);
+            }
+        }
+    }
+    let mut times: Vec<u64> = first.into_values().collect();
+    times.sort_unstable();
+    times.get(times.len() / EARLY_SHARE).copied()
+}
+
+/// When the trigger fired in this run, if it did exactly once.
+fn fired_us(trigger: &Trigger, run: &Recording) -> Option<u64> {
+    match trigger {
+        Trigger::Launch => None,
+        Trigger::Instruction { .. } => match run.executed_us.get(trigger)?.as_slice() {
+            [once] => Some(*once),
+            _ => None,
+        },
+        Trigger::File { path, nth } => {
+            let is_it = |file: &FileId| run.paths.get(file) == Some(path);
+            run.trace.opens.iter().find(|open| open.nth == *nth && is_it(&open.file)).map(|open| open.at_us)
+        }
+    }
+}

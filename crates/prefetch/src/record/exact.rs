@@ -1,0 +1,137 @@
+//! Finds out which pages of the recorded windows a program really needs, as root: with its files evicted and the disks'
+//! read-ahead off, what is in the page cache after a run is exactly what the run touched.
+//!
+//! Invariant: the read-ahead gets its old value when the run has ended, and when this process is killed: a process beside
+//! it waits for that.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Advice, fadvise, major, minor};
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use warmset_platform::detach::detached;
+use warmset_platform::residency;
+
+use crate::profile::{Profile, Read};
+
+const PAGE_BYTES: u64 = 4096;
+/// Reading three pages that nobody needs takes about as long as a request of its own.
+const GAP_BYTES: u64 = 12 << 10;
+
+/// Files with nothing in the page cache, and disks that do not read ahead.
+pub(super) struct Evicted {
+    files: HashMap<usize, File>,
+    _settings: Vec<ReadAhead>,
+}
+
+/// A disk's setting, which gets its old value when this is dropped.
+struct ReadAhead {
+    setting: PathBuf,
+    before: String,
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.setting, &self.before);
+    }
+}
+
+/// Evicts the profile's files and stops their disks from reading ahead. Files that other programs have mapped stay.
+pub(super) fn evict(profile: &Profile) -> io::Result<Evicted> {
+    let devices: BTreeSet<u64> = profile.files.iter().map(|file| file.device).collect();
+    let mut settings = Vec::new();
+    for device in devices {
+        settings.extend(without_read_ahead(device)?);
+    }
+    let mut files = HashMap::new();
+    for (index, record) in profile.files.iter().enumerate() {
+        let Ok(file) = File::open(&record.path) else { continue };
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        if residency::pages(file.as_fd(), record.size_bytes)?.iter().all(|page| !page) {
+            files.insert(index, file);
+        }
+    }
+    Ok(Evicted { files, _settings: settings })
+}
+
+fn without_read_ahead(device: u64) -> io::Result<Option<ReadAhead>> {
+    let link = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
+    let names = ["queue/read_ahead_kb", "../queue/read_ahead_kb"];
+    let Some(setting) = names.iter().map(|name| link.join(name)).find(|path| path.exists()) else { return Ok(None) };
+    let before = fs::read_to_string(&setting)?;
+    let saved = ReadAhead { setting: setting.clone(), before };
+    let (guarded, value) = (saved.setting.clone(), saved.before.clone());
+    let learner = getpid();
+    detached(move || {
+        if let Ok(ended) = pidfd_open(learner, PidfdFlags::empty()) {
+            let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], None);
+        }
+        let _ = fs::write(guarded, value);
+    })?;
+    fs::write(&setting, "0")?;
+    Ok(Some(saved))
+}
+
+impl Evicted {
+    /// The profile without the pages that were not touched since.
+    pub(super) fn refine(&self, mut profile: Profile) -> io::Result<Profile> {
+        let mut touched: HashMap<usize, Vec<bool>> = HashMap::new();
+        for (&index, file) in &self.files {
+            touched.insert(index, residency::pages(file.as_fd(), profile.files[index].size_bytes)?);
+        }
+        let mut rest = profile.reads.into_iter();
+        let mut reads = Vec::new();
+        for burst in &mut profile.bursts {
+            let before = reads.len();
+            for read in rest.by_ref().take(burst.reads) {
+                match touched.get(&read.file) {
+                    None => reads.push(read),
+                    Some(pages) => reads.extend(parts(&read, pages)),
+                }
+            }
+            burst.reads = reads.len() - before;
+        }
+        profile.reads = reads;
+        profile.bursts.retain(|burst| burst.reads > 0);
+        Ok(profile)
+    }
+}
+
+/// The touched parts of a range; small gaps between them are closed.
+fn parts(read: &Read, pages: &[bool]) -> Vec<Read> {
+    let mut found: Vec<Read> = Vec::new();
+    for page in read.start / PAGE_BYTES..read.end.div_ceil(PAGE_BYTES) {
+        if !pages.get(page as usize).copied().unwrap_or(false) {
+            continue;
+        }
+        let (start, end) = ((page * PAGE_BYTES).max(read.start), ((page + 1) * PAGE_BYTES).min(read.end));
+        match found.last_mut() {
+            Some(last) if start - last.end <= GAP_BYTES => last.end = end,
+            _ => {
+                let disk_offset = if read.disk_offset == 0 { 0 } else { read.disk_offset + (start - read.start) };
+                found.push(Read { start, end, disk_offset, ..*read });
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_cut_to_what_was_touched() {
+        let read = Read { file: 3, start: 4096, end: 16 * 4096, at_ms: 5, disk_offset: 0 };
+        let mut pages = vec![false; 16];
+        for page in [0, 1, 2, 5, 10] {
+            pages[page] = true;
+        }
+        let found: Vec<_> = parts(&read, &pages).iter().map(|part| (part.start / 4096, part.end / 4096)).collect();
+        assert_eq!(found, [(1, 6), (10, 11)]);
+    }
+}

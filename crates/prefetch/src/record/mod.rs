@@ -1,0 +1,92 @@
+//! Runs a program and records what it touches; a second run chooses the triggers.
+
+mod build;
+mod choose;
+mod exact;
+mod root;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+
+use warmset_platform::opens::FileId;
+
+use crate::profile::{Profile, Recorder, Trigger};
+use crate::trace::Trace;
+
+/// What a recorder saw of one run.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    recorder: Recorder,
+    trace: Trace,
+    paths: HashMap<FileId, PathBuf>,
+    /// When each of the instructions that were asked for was executed, since the start of the run.
+    executed_us: HashMap<Trigger, Vec<u64>>,
+    status: ExitStatus,
+    seconds: f64,
+    lost: u64,
+}
+
+/// A profile, and what is missing in it.
+#[derive(Debug)]
+pub struct Learned {
+    /// The profile.
+    pub profile: Profile,
+    /// Whether this run chose the triggers of a profile that was there before.
+    pub validated: bool,
+    /// How the run ended.
+    pub status: ExitStatus,
+    /// Events that were lost.
+    pub lost: u64,
+    /// Files that were touched and whose path is not known.
+    pub unknown_files: usize,
+}
+
+/// How a program is recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Record as any user can.
+    pub user: bool,
+    /// Run the program once more, evicted and without read-ahead, and keep only the pages that it touches.
+    pub exact: bool,
+}
+
+/// Runs the program to its end, `arguments` being its own, and makes a profile for those that match `pattern`. If there is
+/// one already whose bursts have candidates, the run chooses among these. A warm run is as good as a cold one: a new
+/// process has to map and read its pages anew.
+///
+/// # Errors
+/// The kernel's; `NotFound` if there is no such program.
+pub fn learn(
+    program: PathBuf,
+    arguments: &[String],
+    pattern: Vec<String>,
+    before: Option<Profile>,
+    options: Options,
+) -> io::Result<Learned> {
+    let before = before.filter(|profile| choose::is_open(profile) && profile.stale_bytes() == 0);
+    let instructions = before.as_ref().map(choose::instructions).unwrap_or_default();
+    let recording = root::record(&program, arguments, &instructions)?;
+    match before {
+        Some(profile) if recording.status.success() => {
+            let profile = choose::choose(profile, &recording);
+            let Recording { status, lost, .. } = recording;
+            Ok(Learned { profile, validated: true, status, lost, unknown_files: 0 })
+        }
+        _ => {
+            let learned = build::profile(program.clone(), pattern, recording);
+            if options.exact && learned.status.success() { exactly(learned, program, arguments) } else { Ok(learned) }
+        }
+    }
+}
+
+fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Result<Learned> {
+    let evicted = exact::evict(&learned.profile)?;
+    let status = Command::new(program).args(arguments).status()?;
+    if !status.success() {
+        return Ok(Learned { status, ..learned });
+    }
+    let profile = evicted.refine(learned.profile.clone())?;
+    Ok(Learned { profile, ..learned })
+}
