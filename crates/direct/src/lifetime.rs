@@ -12,18 +12,18 @@ unsafe extern "C" {
 }
 
 extern "C" fn before_fork() {
-    lock::acquire();
+    lock::take_before_fork();
 }
 
 extern "C" fn after_fork_in_parent() {
-    lock::give_back();
+    lock::give_back_after_fork();
 }
 
 extern "C" fn after_fork_in_child() {
     stats::restart_in_child();
     files::forget_dirt();
     descriptors::belong_to_this_process();
-    lock::give_back();
+    lock::give_back_after_fork();
 }
 
 extern "C" fn on_exit() {

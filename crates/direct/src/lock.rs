@@ -1,10 +1,10 @@
 //! One lock for the tables of descriptors and files, which change only when files are opened, mapped or closed.
 //!
-//! Signals are held back while it is held: a handler that closes a file in the same thread must not wait for it. It is
-//! taken before a fork and given back on both sides.
+//! Signals are held back while it is held: a handler that reads or closes a file in the same thread must not wait for it.
+//! It is taken before a fork and given back on both sides.
 
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 const FREE: i32 = 0;
 const HELD: i32 = 1;
@@ -26,8 +26,7 @@ fn futex(operation: libc::c_int, value: i32) {
     });
 }
 
-/// Takes the lock without holding signals back: for forks, which libc brackets itself.
-pub fn acquire() {
+fn acquire() {
     if STATE.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok() {
         return;
     }
@@ -36,7 +35,7 @@ pub fn acquire() {
     }
 }
 
-pub fn give_back() {
+fn give_back() {
     if STATE.swap(FREE, Ordering::Release) == AWAITED {
         futex(libc::FUTEX_WAKE, 1);
     }
@@ -63,11 +62,33 @@ fn change_mask(new: &Signals) -> Signals {
     unsafe { old.assume_init() }
 }
 
-/// Runs with the lock held and signals held back, but for faults, which the copies recover from.
-pub fn with<T>(work: impl FnOnce() -> T) -> T {
+/// The signals that were held back already when the lock was taken for a fork; written and read by its holder.
+static BEFORE_FORK: AtomicU64 = AtomicU64::new(0);
+
+/// Holds signals back, but for faults, which the copies recover from, and takes the lock.
+fn hold() -> Signals {
     let faults = (1 << (libc::SIGSEGV - 1)) | (1 << (libc::SIGBUS - 1));
     let before = change_mask(&!faults);
     acquire();
+    before
+}
+
+/// Taken until [`give_back_after_fork`]: before a fork, which copies it and the mask of signals to the child.
+pub fn take_before_fork() {
+    let before = hold();
+    BEFORE_FORK.store(before, Ordering::Relaxed);
+}
+
+/// On both sides of a fork.
+pub fn give_back_after_fork() {
+    let before = BEFORE_FORK.load(Ordering::Relaxed);
+    give_back();
+    change_mask(&before);
+}
+
+/// Runs with the lock held and signals held back.
+pub fn with<T>(work: impl FnOnce() -> T) -> T {
+    let before = hold();
     let result = work();
     give_back();
     change_mask(&before);
