@@ -151,8 +151,8 @@ pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
     if scenario.events.is_empty() {
         scenario.seconds = match policy {
             "warm" => scenario.seconds,
-            _ if policy.starts_with("tpp") => scenario.seconds * 16.0,
-            _ if policy.starts_with("memtis") => scenario.seconds * 3.0,
+            _ if policy.starts_with("tpp") => scenario.seconds * 15.0,
+            _ if policy.starts_with("memtis") => scenario.seconds * 1.5,
             _ => scenario.seconds * 0.6,
         };
     } else if policy.starts_with("tpp") && !periodic {

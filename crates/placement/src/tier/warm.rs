@@ -320,8 +320,8 @@ impl Warm {
         }
     }
 
-    /// In balance: a full fast tier that holds colder pages than a slower one exchanges them.
-    fn drift(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
+    /// In balance: whether it is time to look at the order of pages. A latency that leaves its band ends the balance.
+    fn drifts(&mut self, quantum: &Quantum<'_>) -> bool {
         self.balanced_ns += quantum.elapsed_ns as f64;
         if self.rest.is_empty() {
             self.rest = self.latencies();
@@ -332,12 +332,14 @@ impl Warm {
             self.horizon_ns = (0.5 * (self.horizon_ns + self.balanced_ns)).clamp(least, most);
             self.balanced_ns = 0.0;
             self.listen(change > BAND_LONG);
-            return;
+            return false;
         }
         self.look_ns -= quantum.elapsed_ns as f64;
-        if self.look_ns > 0.0 {
-            return;
-        }
+        self.look_ns <= 0.0
+    }
+
+    /// A full fast tier that holds colder pages than a slower one exchanges them.
+    fn drift(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
         let order = self.order();
         for pair in order.windows(2) {
             let ((fast, low), (slow, high)) = (pair[0], pair[1]);
@@ -372,7 +374,6 @@ impl TierPolicy for Warm {
         self.seen.set_gain(1.0 - (-elapsed / SMOOTH_NS).exp());
         self.seen.add(quantum.tiers);
         self.age_ns += elapsed;
-        let mut room = Room::new(&self.layout, quantum);
         if self.age_ns < START_NS || self.order().len() < 2 {
             return Vec::new();
         }
@@ -381,7 +382,13 @@ impl TierPolicy for Warm {
         }
         if self.listen.is_some() {
             self.hear(quantum);
-        } else if self.climb.is_some() {
+            return Vec::new();
+        }
+        if self.climb.is_none() && !self.drifts(quantum) {
+            return Vec::new();
+        }
+        let mut room = Room::new(&self.layout, quantum);
+        if self.climb.is_some() {
             self.search(quantum, &mut room);
         } else {
             self.drift(quantum, &mut room);
