@@ -153,7 +153,7 @@ pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
             "warm" => scenario.seconds,
             _ if policy.starts_with("tpp") => scenario.seconds * 15.0,
             _ if policy.starts_with("memtis") => scenario.seconds * 1.5,
-            _ => scenario.seconds * 0.6,
+            _ => scenario.seconds * 0.5,
         };
     } else if policy.starts_with("tpp") && !periodic {
         let by = 10.0;

@@ -90,6 +90,12 @@ impl Heat {
         }
     }
 
+    /// The time that the slow sums cover.
+    #[must_use]
+    pub fn window_ns(&self) -> f64 {
+        self.slow.window_ns(self.age_ns)
+    }
+
     /// Weight per ns of each page.
     pub fn rates(&mut self) -> &[f32] {
         if self.stale_ns < REFRESH_NS && self.rates.len() == self.fast.sums.len() {
