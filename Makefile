@@ -93,7 +93,8 @@ test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
-FUZZ := --locked --manifest-path crates/region/fuzz/Cargo.toml --target-dir target/fuzz
+FUZZ := --locked --target-dir target/fuzz --manifest-path
+FUZZED := crates/region/fuzz/Cargo.toml crates/sim/fuzz/Cargo.toml
 FUZZ_SECONDS := 60
 FUZZ_FLAGS := --cfg fuzzing -C passes=sancov-module -C codegen-units=1 -C debug-assertions \
 	-C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -101,9 +102,11 @@ FUZZ_FLAGS := --cfg fuzzing -C passes=sancov-module -C codegen-units=1 -C debug-
 
 # With --target the flags stay away from build scripts.
 .PHONY: fuzz
-fuzz: $(STAMPS)/base ## Feed the region-file parser random bytes (FUZZ_SECONDS=60)
-	RUSTFLAGS="$(FUZZ_FLAGS)" cargo run -q --release $(FUZZ) --target "$$(rustc -vV | sed -n 's/^host: //p')" \
-		-- -max_total_time=$(FUZZ_SECONDS) -max_len=65536
+fuzz: $(STAMPS)/base ## Feed the parsers of region files and scenarios random bytes (FUZZ_SECONDS=60 for each)
+	for manifest in $(FUZZED); do \
+		RUSTFLAGS="$(FUZZ_FLAGS)" cargo run -q --release $(FUZZ) $$manifest --target "$$(rustc -vV | sed -n 's/^host: //p')" \
+			-- -max_total_time=$(FUZZ_SECONDS) -max_len=65536; \
+	done
 
 .PHONY: test-bench
 test-bench:
@@ -125,7 +128,7 @@ check-rust: $(STAMPS)/check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-	cargo check -q $(FUZZ) --no-default-features
+	for manifest in $(FUZZED); do cargo check -q $(FUZZ) $$manifest --no-default-features; done
 
 .PHONY: check-licences
 check-licences: $(STAMPS)/deny

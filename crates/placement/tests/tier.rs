@@ -16,7 +16,7 @@ fn steps(pages: u32) -> impl Strategy<Value = Vec<Step>> {
     let latency = prop_oneof![Just(None), Just(Some(f64::NAN)), (0.0..500.0).prop_map(Some)];
     // Page numbers beyond the last page are passed over.
     let samples = prop::collection::vec((0..pages + 2, 0.0..30.0), 0..200);
-    let step = (prop::collection::vec(latency, 3), samples, 0_u64..40)
+    let step = (prop::collection::vec(latency, 6), samples, 0_u64..40)
         .prop_map(|(latencies, samples, move_pages)| Step { latencies, samples, move_pages });
     prop::collection::vec(step, 1..12)
 }
@@ -85,12 +85,23 @@ proptest! {
     }
 
     #[test]
-    fn warm_keeps_to_three_tiers_capacities(steps in steps(60), fast in 1_u64..30, middle in 1_u64..30) {
-        let capacity = [fast, middle, 60];
-        let residency: Vec<Tier> =
-            (0..60).map(|page| if page < fast { 0 } else { 1 + Tier::from(page >= fast + middle) }).collect();
-        let done = run("warm", &capacity, residency, &steps);
-        prop_assert!(done.is_ok(), "{done:?}");
+    fn no_policy_goes_over_a_capacity_of_many_tiers(
+        steps in steps(60),
+        capacity in prop::collection::vec(1_u64..30, 1..6),
+        full in any::<bool>(),
+    ) {
+        let mut capacity = capacity;
+        // The last tier has room for all pages, or for just those that the others do not hold.
+        let others: u64 = capacity.iter().sum();
+        capacity.push(if full { 60_u64.saturating_sub(others).max(1) } else { 60 });
+        let mut residency = Vec::new();
+        for (tier, pages) in (0..).zip(&capacity) {
+            residency.resize((residency.len() + *pages as usize).min(60), tier);
+        }
+        for name in POLICIES {
+            let done = run(name, &capacity, residency.clone(), &steps);
+            prop_assert!(done.is_ok(), "{done:?}");
+        }
     }
 }
 

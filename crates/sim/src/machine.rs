@@ -67,7 +67,7 @@ impl TierModel {
     }
 
     fn latency(&self, lines: f64) -> f64 {
-        let linear = self.slope_ns.mul_add(lines, self.base_ns);
+        let linear = self.slope_ns * lines + self.base_ns;
         if self.lines_per_ns_max > 0.0 { linear.max(lines / self.lines_per_ns_max) } else { linear }
     }
 
@@ -76,7 +76,7 @@ impl TierModel {
             return self.window;
         }
         let over = ((lines - self.window_falls_from) / self.window_falls_over).clamp(0.0, 1.0);
-        self.window * self.window_falls_by.mul_add(-over, 1.0)
+        self.window * (1.0 - self.window_falls_by * over)
     }
 }
 

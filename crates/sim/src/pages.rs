@@ -18,6 +18,8 @@ pub(crate) struct Pages {
     pub(crate) residency: Vec<Tier>,
     /// Walker's alias table over ranks: the threshold, and the rank to take above it.
     alias: Vec<(f32, u32)>,
+    /// The same with pages in place of ranks: below the threshold, and above it.
+    draw: Vec<(f32, u32, u32)>,
     cursor: f64,
     rng: Pcg64Mcg,
 }
@@ -40,7 +42,16 @@ impl Pages {
         let weight_of_rank = weights(&scenario.access, count);
         let alias = alias(&weight_of_rank);
         let weight = vec![0.0; count];
-        let mut all = Self { weight_of_rank, page_of_rank, weight, residency, alias, cursor: 0.0, rng };
+        let mut all = Self {
+            weight_of_rank,
+            page_of_rank,
+            weight,
+            residency,
+            alias,
+            draw: Vec::new(),
+            cursor: 0.0,
+            rng,
+        };
         all.spread();
         all
     }
@@ -49,6 +60,13 @@ impl Pages {
         for (page, weight) in self.page_of_rank.iter().zip(&self.weight_of_rank) {
             self.weight[*page as usize] = *weight;
         }
+        let pages = &self.page_of_rank;
+        let drawn = self
+            .alias
+            .iter()
+            .zip(pages)
+            .map(|((below, other), page)| (*below, *page, pages[*other as usize]));
+        self.draw = drawn.collect();
     }
 
     /// The hottest pages become the coldest ones.
@@ -86,13 +104,12 @@ impl Pages {
                 // The sum of many Poisson counts is close to a normal one.
                 let noise: f64 = (0..12).map(|_| self.rng.random::<f64>()).sum::<f64>() - 6.0;
                 let count = noise.mul_add(wanted.sqrt(), wanted).max(0.0) as usize;
-                let ranks = self.alias.len() as u64;
+                let ranks = self.draw.len() as u64;
                 out.extend((0..count).map(|_| {
                     let bits: u64 = self.rng.random();
-                    let rank = ((bits >> 32) * ranks) >> 32;
-                    let (threshold, other) = self.alias[rank as usize];
+                    let (threshold, page, other) = self.draw[(((bits >> 32) * ranks) >> 32) as usize];
                     let below = (bits & 0xff_ffff) as f32 / 16_777_216.0 < threshold;
-                    let page = self.page_of_rank[if below { rank as usize } else { other as usize }];
+                    let page = if below { page } else { other };
                     PageSample { page, tier: self.residency[page as usize], weight: 1.0 }
                 }));
             }

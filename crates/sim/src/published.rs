@@ -151,9 +151,9 @@ pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
     if scenario.events.is_empty() {
         scenario.seconds = match policy {
             "warm" => scenario.seconds,
-            _ if policy.starts_with("tpp") => scenario.seconds * 16.0,
-            _ if policy.starts_with("memtis") => scenario.seconds * 3.0,
-            _ => scenario.seconds * 0.6,
+            _ if policy.starts_with("tpp") => scenario.seconds * 15.0,
+            _ if policy.starts_with("memtis") => scenario.seconds * 1.5,
+            _ => scenario.seconds * 0.5,
         };
     } else if policy.starts_with("tpp") && !periodic {
         let by = 10.0;

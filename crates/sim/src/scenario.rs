@@ -80,7 +80,7 @@ pub struct Scenario {
     #[serde(default)]
     pub contention: Vec<f64>,
     /// The tiers, the default one first. Pages fill them in this order. None: the published machine's two.
-    #[serde(default, rename = "tier")]
+    #[serde(default = "published", rename = "tier")]
     pub tiers: Vec<TierModel>,
     /// The access pattern.
     pub access: Access,
@@ -89,6 +89,9 @@ pub struct Scenario {
     pub events: Vec<Event>,
 }
 
+fn published() -> Vec<TierModel> {
+    vec![TierModel::published_default(), TierModel::published_alternate()]
+}
 fn forty() -> f64 {
     40.0
 }
@@ -145,16 +148,8 @@ impl Scenario {
     /// # Errors
     /// If it is no TOML, has unknown or missing fields, or figures that make no sense.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let mut scenario: Self = toml::from_str(text)
+        let scenario: Self = toml::from_str(text)
             .map_err(|error| ScenarioError::Syntax(error.to_string().trim_end().into()))?;
-        if scenario.tiers.is_empty() {
-            if text.lines().any(|line| line.trim_start().starts_with("tier")) {
-                return Err(ScenarioError::Fit(
-                    "there are no tiers; leave `tier` out for the published machine".into(),
-                ));
-            }
-            scenario.tiers = vec![TierModel::published_default(), TierModel::published_alternate()];
-        }
         scenario.check()?;
         Ok(scenario)
     }
@@ -263,7 +258,7 @@ impl Scenario {
             mover_gbps: mover(),
             antagonist_lines: antagonist(),
             contention: vec![antagonists],
-            tiers: vec![TierModel::published_default(), TierModel::published_alternate()],
+            tiers: published(),
             access: Access::Hot { hot_gib: 24.0, hot_accesses: 0.9 },
             events: Vec::new(),
         }

@@ -10,10 +10,10 @@ const STEP_MIN: f64 = 0.02;
 const STEP_FIRST: f64 = 0.1;
 /// Copies' traffic is over after this time.
 const SETTLE_NS: f64 = 2e7;
-/// How long a measurement takes.
-const MEASURE_NS: f64 = 4e8;
-/// How long it takes after a small step, whose effect is small.
-const MEASURE_SMALL_NS: f64 = 1e9;
+/// How long a measurement takes at least, and at most.
+const MEASURE_NS: [f64; 2] = [4e8, 4e9];
+/// How many samples it needs for half a percent of deviation, and for less after a small step.
+const SAMPLES: [f64; 2] = [4e4, 1.2e5];
 /// While a long step is under way it is judged this often.
 const WATCH_NS: f64 = 5e8;
 /// Deviations of the measurement by which a step under way has to be worse for it to be stopped.
@@ -155,8 +155,9 @@ impl Climb {
             }
             Phase::Measure => {
                 self.now.add(goodness, count, elapsed_ns);
-                let wanted = if self.step < STEP_FIRST { MEASURE_SMALL_NS } else { MEASURE_NS };
-                if self.now.time_ns >= wanted {
+                let wanted = SAMPLES[usize::from(self.step < STEP_FIRST)];
+                let time = self.now.time_ns;
+                if time >= MEASURE_NS[1] || (time >= MEASURE_NS[0] && self.now.count >= wanted) {
                     self.judge();
                 }
             }

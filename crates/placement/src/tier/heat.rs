@@ -10,6 +10,8 @@ use super::PageSample;
 const FAST_NS: f64 = 1e9;
 /// Half-life of the slow sum.
 const SLOW_NS: f64 = 8e9;
+/// Rates are computed anew after this time.
+const REFRESH_NS: f64 = 5e7;
 /// The sums are kept multiplied by a growing scale, so that decay costs nothing per page; they are scaled back here.
 const SCALE_MAX: f64 = 1e6;
 
@@ -48,7 +50,8 @@ pub struct Heat {
     slow: Decayed,
     age_ns: f64,
     rates: Vec<f32>,
-    fresh: bool,
+    /// How old `rates` are.
+    stale_ns: f64,
 }
 
 impl Default for Heat {
@@ -58,7 +61,7 @@ impl Default for Heat {
             slow: Decayed::new(SLOW_NS),
             age_ns: 0.0,
             rates: Vec::new(),
-            fresh: false,
+            stale_ns: f64::INFINITY,
         }
     }
 }
@@ -72,7 +75,7 @@ impl Heat {
     /// Takes in a quantum's samples; those of pages beyond `pages` are passed over.
     pub fn add(&mut self, pages: usize, samples: &[PageSample], elapsed_ns: f64) {
         self.age_ns += elapsed_ns;
-        self.fresh = false;
+        self.stale_ns += elapsed_ns;
         for decayed in [&mut self.fast, &mut self.slow] {
             decayed.sums.resize(pages, 0.0);
             decayed.pass(elapsed_ns);
@@ -87,12 +90,18 @@ impl Heat {
         }
     }
 
+    /// The time that the slow sums cover.
+    #[must_use]
+    pub fn window_ns(&self) -> f64 {
+        self.slow.window_ns(self.age_ns)
+    }
+
     /// Weight per ns of each page.
     pub fn rates(&mut self) -> &[f32] {
-        if self.fresh {
+        if self.stale_ns < REFRESH_NS && self.rates.len() == self.fast.sums.len() {
             return &self.rates;
         }
-        self.fresh = true;
+        self.stale_ns = 0.0;
         let back = [(1.0 / self.fast.scale) as f32, (1.0 / self.slow.scale) as f32];
         let fast = self.fast.window_ns(self.age_ns) as f32;
         let slow = self.slow.window_ns(self.age_ns) as f32;
@@ -120,7 +129,7 @@ impl Heat {
         let by_chance = mean / window_ns;
         let trust = if variance > by_chance { (1.0 - by_chance / variance) as f32 } else { 0.0 };
         let mean = mean as f32;
-        self.rates.iter_mut().for_each(|rate| *rate = trust.mul_add(*rate - mean, mean).max(0.0));
+        self.rates.iter_mut().for_each(|rate| *rate = (trust * (*rate - mean) + mean).max(0.0));
     }
 }
 

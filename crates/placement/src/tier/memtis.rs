@@ -76,7 +76,7 @@ impl Memtis {
 }
 
 fn bin(heat: f32) -> usize {
-    ((heat + 1.0).log2() as usize).min(BINS - 1)
+    (((heat + 1.0) as u32).max(1).ilog2() as usize).min(BINS - 1)
 }
 
 impl TierPolicy for Memtis {

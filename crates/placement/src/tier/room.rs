@@ -19,8 +19,11 @@ impl Room {
     pub fn new(layout: &Layout, quantum: &Quantum<'_>) -> Self {
         let mut free = layout.capacity_pages.clone();
         for (tier, pages) in (0_u8..).zip(&mut free) {
-            let used = quantum.residency.iter().filter(|at| **at == tier).count();
-            *pages = pages.saturating_sub(used as u64);
+            // Blocks of less than 256, so that a byte counts each of them.
+            let blocks = quantum.residency.chunks(128);
+            let used =
+                blocks.map(|block| u64::from(block.iter().map(|at| u8::from(*at == tier)).sum::<u8>()));
+            *pages = pages.saturating_sub(used.sum());
         }
         let budget = vec![quantum.move_bytes_max / layout.page_bytes.max(1); free.len()];
         Self { free, budget, moved: HashSet::new(), moves: Vec::new() }

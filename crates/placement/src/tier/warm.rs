@@ -28,6 +28,8 @@ const COPY_OVERLAP: f64 = 4.0;
 const PLAN_NS: f64 = 1e8;
 /// In balance, the order of pages is looked at this often.
 const DRIFT_NS: f64 = 5e8;
+/// Two pages are exchanged then if their heat differs by this many deviations of their counts.
+const DRIFT_DEVIATIONS: f64 = 4.0;
 
 /// After something changed, accesses per tier are counted for this long before the search.
 const LISTEN_NS: f64 = 1e8;
@@ -67,6 +69,8 @@ pub struct Warm {
     /// Pairs of tiers still to be searched, faster one first; the last is next.
     pairs: Vec<(Tier, Tier)>,
     pair: (Tier, Tier),
+    /// The pairs are searched once more, with short steps.
+    again: bool,
     climb: Option<Climb>,
     listen: Option<Listen>,
     /// Latencies when the machine was last at rest.
@@ -89,6 +93,7 @@ impl Warm {
             age_ns: 0.0,
             pairs: Vec::new(),
             pair: (0, 1),
+            again: false,
             climb: None,
             listen: None,
             rest: Vec::new(),
@@ -154,14 +159,19 @@ impl Warm {
         seen > 0.0 && known > 0.0 && weight.iter().zip(&expected).any(apart)
     }
 
-    /// Searches all pairs of tiers, the slowest against the fastest first.
+    /// Searches all pairs of tiers, the slowest against the fastest first; after long steps a second time with short ones.
     fn begin(&mut self, long: bool) {
+        self.again = long;
+        self.list_pairs();
+        self.next_pair(long);
+    }
+
+    fn list_pairs(&mut self) {
         let order = self.order();
         self.pairs.clear();
         for (at, slower) in order.iter().enumerate().skip(1) {
             self.pairs.extend(order[..at].iter().rev().map(|faster| (faster.0, slower.0)));
         }
-        self.next_pair(long);
     }
 
     fn next_pair(&mut self, long: bool) {
@@ -254,6 +264,7 @@ impl Warm {
         let cost = lines * (here + there) / COPY_OVERLAP;
         // Where latencies are close, the split still matters.
         let saved = (here - there).abs().max(0.2 * here.min(there)) * self.horizon_ns;
+        let window_ns = self.heat.window_ns();
         let heat = self.heat.rates();
         let all: f64 = sum(heat).max(f64::MIN_POSITIVE);
         // Relative weights say nothing about how many accesses there are: the tiers' counters do.
@@ -281,6 +292,10 @@ impl Warm {
             let out = self.plan.outs.as_slice().first().copied();
             let full = room.into_tier(to) == 0;
             let gain = heat(page) - if full { out.map_or(f64::MAX, heat) } else { 0.0 };
+            let by_chance = if self.climb.is_none() { out.map_or(0.0, heat) + heat(page) } else { 0.0 };
+            if gain * gain < DRIFT_DEVIATIONS * DRIFT_DEVIATIONS * by_chance / window_ns {
+                return (share - left / all, false);
+            }
             if gain * accesses * saved <= cost || (gain > left && moved > 0) {
                 return (share - left / all, false);
             }
@@ -300,7 +315,13 @@ impl Warm {
         let Some(climb) = &mut self.climb else { return };
         climb.saw(value, count, quantum.elapsed_ns as f64);
         if climb.done() {
-            self.next_pair(true);
+            if self.pairs.is_empty() && self.again {
+                self.again = false;
+                self.list_pairs();
+                self.next_pair(false);
+            } else {
+                self.next_pair(self.again);
+            }
             return;
         }
         if let Some((up, left)) = climb.wanted() {
@@ -320,8 +341,8 @@ impl Warm {
         }
     }
 
-    /// In balance: a full fast tier that holds colder pages than a slower one exchanges them.
-    fn drift(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
+    /// In balance: whether it is time to look at the order of pages. A latency that leaves its band ends the balance.
+    fn drifts(&mut self, quantum: &Quantum<'_>) -> bool {
         self.balanced_ns += quantum.elapsed_ns as f64;
         if self.rest.is_empty() {
             self.rest = self.latencies();
@@ -332,12 +353,14 @@ impl Warm {
             self.horizon_ns = (0.5 * (self.horizon_ns + self.balanced_ns)).clamp(least, most);
             self.balanced_ns = 0.0;
             self.listen(change > BAND_LONG);
-            return;
+            return false;
         }
         self.look_ns -= quantum.elapsed_ns as f64;
-        if self.look_ns > 0.0 {
-            return;
-        }
+        self.look_ns <= 0.0
+    }
+
+    /// A full fast tier that holds colder pages than a slower one exchanges them.
+    fn drift(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
         let order = self.order();
         for pair in order.windows(2) {
             let ((fast, low), (slow, high)) = (pair[0], pair[1]);
@@ -372,7 +395,6 @@ impl TierPolicy for Warm {
         self.seen.set_gain(1.0 - (-elapsed / SMOOTH_NS).exp());
         self.seen.add(quantum.tiers);
         self.age_ns += elapsed;
-        let mut room = Room::new(&self.layout, quantum);
         if self.age_ns < START_NS || self.order().len() < 2 {
             return Vec::new();
         }
@@ -381,7 +403,13 @@ impl TierPolicy for Warm {
         }
         if self.listen.is_some() {
             self.hear(quantum);
-        } else if self.climb.is_some() {
+            return Vec::new();
+        }
+        if self.climb.is_none() && !self.drifts(quantum) {
+            return Vec::new();
+        }
+        let mut room = Room::new(&self.layout, quantum);
+        if self.climb.is_some() {
             self.search(quantum, &mut room);
         } else {
             self.drift(quantum, &mut room);
