@@ -135,7 +135,7 @@ pub fn nodes_that_go_offline_are_told() {
     script();
     let mut workload = Workload::start(8, 2, true);
     let pid = workload.pid().to_string();
-    let daemon = Command::new(WARMSET)
+    let mut daemon = Command::new(WARMSET)
         .args(["tier", "--pid", &pid, "--latency", "scripted", "--script", SCRIPT, "--json"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -152,6 +152,8 @@ pub fn nodes_that_go_offline_are_told() {
     for block in &blocks {
         if let Err(error) = fs::write(block.join("state"), "offline") {
             println!("SKIPPED nodes_that_go_offline_are_told: {}: {error}", block.display());
+            let _ = daemon.kill();
+            let _ = daemon.wait();
             return;
         }
     }
