@@ -66,6 +66,11 @@ bench-region-scan: $(STAMPS)/base
 	cargo run -q --release --locked -p region-scan -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
 	test ! -f $$raw || python3 -m harness.machine region-scan $$raw bench/region-scan/README.md $(if $(QUICK),quick)
 
+.PHONY: bench-tier-daemon
+bench-tier-daemon: $(STAMPS)/guest
+	@cargo build -q --release --locked -p warmset-cli
+	@python3 bench/tier-daemon $(if $(QUICK),--quick) $(ARGS)
+
 .PHONY: bench-sim
 bench-sim: $(STAMPS)/base
 	@cargo build -q --release --locked -p warmset-cli
@@ -74,7 +79,7 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-spark test-python test-bench ## Set up and pass all tests
+test: test-rust test-loom test-tier test-spark test-python test-bench ## Set up and pass all tests
 
 .PHONY: test-rust
 test-rust: $(STAMPS)/base
@@ -84,13 +89,17 @@ test-rust: $(STAMPS)/base
 test-loom: $(STAMPS)/base
 	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg loom" cargo test --locked --release -p warmset-region --test loom --target-dir target/loom
 
+.PHONY: test-tier
+test-tier: .venv/.stamp $(STAMPS)/guest
+	$(PY) -m pytest -q -rs tests/tier
+
 .PHONY: test-spark
 test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 	mvn -B -ntp -f spark/pom.xml test
 
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz --manifest-path
@@ -156,7 +165,7 @@ reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/vmtouch: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/vmtouch $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | vmtouch | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | vmtouch | guest | maven | venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -140,6 +140,38 @@ vmtouch() {
     type -P vmtouch >/dev/null || say "there is no vmtouch: the launch benchmark runs without this baseline"
 }
 
+# The newest signed cloud kernel of Linux 6.12 that this system's packages have.
+guest_kernel_package() {
+    apt-cache pkgnames linux-image-6.12 | grep -E '^linux-image-6\.12[0-9.]*.*-cloud-amd64$' |
+        grep -v '^linux-image-6\.12-cloud' | sort -V | tail -n 1
+}
+
+# A kernel for a virtual machine, which nobody boots here: it is taken out of its package, not installed.
+guest_kernel() {
+    local package directory
+    package=$(guest_kernel_package)
+    [ -n "$package" ] || { say "there is no linux-image-6.12*-cloud-amd64: the tests in a virtual machine are skipped"; return 0; }
+    directory=$(mktemp -d)
+    say "fetching $package"
+    (cd "$directory" && apt-get -o APT::Sandbox::User=root download -qq "$package" >&2 &&
+        dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz*')
+    mkdir -p target/guest
+    cp "$directory"/boot/vmlinuz* target/guest/vmlinuz
+    rm -r "$directory"
+}
+
+# What the tests of `warmset tier` boot; without it they are skipped.
+guest() {
+    base
+    if ! has apt-get || ! is_root || [ "$(uname -m)" != x86_64 ]; then
+        say "the tests in a virtual machine need qemu-system-x86_64 and a kernel in target/guest/vmlinuz"
+        return
+    fi
+    has qemu-system-x86_64 || packages qemu-system-x86
+    [ -e target/guest/vmlinuz ] || { apt-get update -qq >&2; guest_kernel; }
+    has rustup && rustup target add x86_64-unknown-linux-musl >&2 || true
+}
+
 deny() {
     local version=0.20.2
     base
@@ -169,7 +201,8 @@ case ${1:-} in
     blas) blas ;;
     deny) deny ;;
     vmtouch) vmtouch ;;
+    guest) guest ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | vmtouch | maven | venv DIR REQUIREMENTS" ;;
+    *) die "usage: setup.sh base | check | test | blas | deny | vmtouch | guest | maven | venv DIR REQUIREMENTS" ;;
 esac

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import selectors
 import shutil
@@ -14,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = ROOT / "target" / "guest" / "vmlinuz"
-TARGET = "x86_64-unknown-linux-musl"
+MUSL = "x86_64-unknown-linux-musl"
+GNU = "x86_64-unknown-linux-gnu"
 NODE_MIB = 640
 # Scenarios may take minutes on a busy machine; silence for longer than one of them may take is a hang.
 SILENCE_S_MAX = 170
@@ -31,19 +33,34 @@ def missing() -> str | None:
     return None
 
 
-def build() -> tuple[Path, Path]:
-    """The test program and the `warmset` command, each without a need for a shared library."""
-    command = ["cargo", "test", "--no-run", "--locked", "--target", TARGET, "--message-format=json"]
-    done = subprocess.run(
-        [*command, "-p", "warmset-tiering", "--test", "guest"], cwd=ROOT, capture_output=True, text=True, check=False
+def static_build() -> tuple[list[str], dict[str, str]]:
+    """Options and environment for programs that need no shared library: with musl if Rust has it, else with glibc."""
+    library = subprocess.run(
+        ["rustc", "--print", "target-libdir", "--target", MUSL], capture_output=True, text=True, check=False
     )
+    if library.returncode == 0 and any(Path(library.stdout.strip()).glob("libstd-*")):
+        return ["--target", MUSL], dict(os.environ)
+    flags = {**os.environ, "RUSTFLAGS": "-C target-feature=+crt-static"}
+    return ["--target", GNU, "--target-dir", str(ROOT / "target" / "guest" / "build")], flags
+
+
+def built(*command: str) -> Path:
+    """Builds one program."""
+    options, environment = static_build()
+    done = subprocess.run(
+        ["cargo", *command, "--locked", "--message-format=json", *options],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    (program,) = [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "guest"]
-    command = ["cargo", "build", "-q", "--locked", "--target", TARGET, "-p", "warmset-cli"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return Path(program), ROOT / "target" / TARGET / "debug" / "warmset"
+    (program,) = [message["executable"] for message in messages if message.get("executable")]
+    return Path(program)
+
+
+def build() -> tuple[Path, Path]:
+    """The test program and the `warmset` command."""
+    program = built("test", "--no-run", "-p", "warmset-tiering", "--test", "guest")
+    return program, built("build", "-p", "warmset-cli")
 
 
 def archive(files: dict[str, bytes]) -> bytes:

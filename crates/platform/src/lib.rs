@@ -1,6 +1,7 @@
 //! System calls and nearly all unsafe code of Warmset, one module per kernel area.
 
 pub mod chase;
+pub mod counters;
 pub mod damon;
 pub mod detach;
 pub mod extents;

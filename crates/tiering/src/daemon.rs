@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use warmset_placement::tier::{Layout, Move, NOWHERE, PageSample, Quantum, TierCounters, TierPolicy, policy};
+use warmset_placement::tier::{
+    Layout, Move, NOWHERE, PageSample, Quantum, TierCounters, TierPolicy, Tracking, policy,
+};
 use warmset_platform::sysinfo::Root;
 use warmset_platform::sysinfo::maps::{Mapping, mappings, placed};
 
@@ -260,7 +262,7 @@ impl Daemon {
         looked.extend(self.pages.next(LOOK_CHUNKS));
         self.look(&looked)?;
         let residency = self.pages.residency();
-        let samples: Vec<PageSample> = weights
+        let mut samples: Vec<PageSample> = weights
             .into_iter()
             .map(|(page, weight)| PageSample { page, tier: residency[page as usize], weight })
             .filter(|sample| sample.tier != NOWHERE)
@@ -285,6 +287,11 @@ impl Daemon {
             })
             .collect();
         let budget = (self.settings.limit_bytes_per_s as f64 * elapsed.as_secs_f64()) as u64;
+        if matches!(self.policy.tracking(), Tracking::HintFaults { .. }) {
+            // Such a policy wants the time to the next access, which is what the rate's inverse is.
+            let rate_s = self.tracker.accesses_per_rate_s();
+            samples.iter_mut().for_each(|sample| sample.weight = 1e9 / (sample.weight * rate_s));
+        }
         let moves = if self.is_heard(&readings) {
             self.policy.decide(&Quantum {
                 now_ns: self.now_ns(),

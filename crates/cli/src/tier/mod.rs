@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use warmset_platform::damon::DamonError;
 use warmset_platform::sysinfo::Root;
-use warmset_tiering::latency::{ProbeSource, ScriptedSource};
+use warmset_tiering::latency::{CounterSource, ProbeSource, ScriptedSource};
 use warmset_tiering::mover::KernelMover;
 use warmset_tiering::tracker::{DamonTracker, ScriptedTracker};
 use warmset_tiering::{Daemon, Error, LatencySource, Settings, Target, Topology, Tracker, prometheus};
@@ -158,9 +158,15 @@ fn daemon(wanted: &TierArgs, pid: u32, interval: Duration) -> Result<Daemon, Fai
 }
 
 fn latency(wanted: &TierArgs, root: &Root, topology: &Topology) -> Result<Box<dyn LatencySource>, Failure> {
+    let probe = || ProbeSource::new(root, topology);
     Ok(match (wanted.latency, &wanted.script) {
         (LatencyKind::Scripted, Some(path)) => Box::new(ScriptedSource::open(path)?),
-        _ => Box::new(ProbeSource::new(root, topology)?),
+        (LatencyKind::Counters, _) => Box::new(CounterSource::open(root, topology)?),
+        (LatencyKind::Auto, _) => match CounterSource::open(root, topology) {
+            Ok(counters) => Box::new(counters),
+            Err(_) => Box::new(probe()?),
+        },
+        _ => Box::new(probe()?),
     })
 }
 

@@ -60,6 +60,23 @@ pub fn cpu_count(list: &str) -> usize {
     count.min(CPUS_MAX)
 }
 
+/// The processors of a node.
+pub fn node_cpus(root: &Root, node: u32) -> Vec<u32> {
+    cpus(&root.text(format!("{NODES}/node{node}/cpulist")).unwrap_or_default())
+}
+
+/// The processors that a list like `0-3,8,10-11` names; malformed parts name none.
+pub fn cpus(list: &str) -> Vec<u32> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (first.parse::<u32>(), last.parse::<u32>()) {
+            (Ok(first), Ok(last)) if first <= last && (last as usize) < CPUS_MAX => first..last + 1,
+            _ => 0..0,
+        }
+    };
+    list.trim().split(',').flat_map(part).take(CPUS_MAX).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,12 +86,13 @@ mod tests {
         assert_eq!(cpu_count("0-3,8,10-11\n"), 7);
         assert_eq!(cpu_count("\n"), 0);
         assert_eq!(cpu_count("3-1,x,5"), 1);
+        assert_eq!(cpus("0-2,8,x\n"), [0, 1, 2, 8]);
     }
 
     proptest::proptest! {
         #[test]
         fn never_panics(list in "[0-9,-]*") {
-            assert!(cpu_count(&list) <= CPUS_MAX);
+            assert!(cpu_count(&list) <= CPUS_MAX && cpus(&list).len() <= CPUS_MAX);
         }
     }
 }

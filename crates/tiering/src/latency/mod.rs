@@ -1,8 +1,10 @@
 //! What an access to each tier costs now.
 
+mod counters;
 mod probe;
 mod scripted;
 
+pub use counters::CounterSource;
 pub use probe::ProbeSource;
 pub use scripted::ScriptedSource;
 

@@ -83,6 +83,8 @@ pub fn bad_calls_are_told() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("warmset "), "{output:?}");
     let output = tier(&["--pid", &pid, "--policy", "none"]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let balancing = "/proc/sys/kernel/numa_balancing";
+    fs::write(balancing, "1").expect("a setting");
     let output =
         tier(&["--pid", &pid, "--once", "--dry-run", "--json", "--latency", "scripted", "--script", SCRIPT]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -94,8 +96,11 @@ pub fn bad_calls_are_told() {
         [Some("start"), Some("quantum"), Some("end")]
     );
     assert!(events.iter().all(|event| event["schema"] == 1));
-    let balancing = fs::read_to_string("/proc/sys/kernel/numa_balancing").expect("a setting");
-    assert_eq!(text.contains("NUMA balancing"), balancing.trim() != "0", "{text}");
+    assert!(text.contains("NUMA balancing is on"), "{text}");
+    fs::write(balancing, "0").expect("a setting");
+    let output = tier(&["--pid", &pid, "--once", "--json", "--latency", "scripted", "--script", SCRIPT]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("NUMA balancing"), "{output:?}");
     workload.end();
 }
 
@@ -123,6 +128,41 @@ pub fn program_keeps_its_exit_code() {
     assert_eq!(output.status.code(), Some(127), "{}", said(&output));
     let output = tier(&["--latency", "scripted", "--script", SCRIPT, "--", "/init", "workload"]);
     assert_eq!(output.status.code(), Some(101), "a panic's: {}", said(&output));
+}
+
+/// Runs last: the node stays offline.
+pub fn nodes_that_go_offline_are_told() {
+    script();
+    let mut workload = Workload::start(8, 2, true);
+    let pid = workload.pid().to_string();
+    let mut daemon = Command::new(WARMSET)
+        .args(["tier", "--pid", &pid, "--latency", "scripted", "--script", SCRIPT, "--json"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("warmset");
+    eventually("DAMON is on", PATIENCE, || (kdamond_state() == "on").then_some(()));
+    let blocks: Vec<_> = fs::read_dir("/sys/devices/system/node/node1")
+        .expect("node 1")
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.join("phys_index").exists())
+        .collect();
+    assert!(!blocks.is_empty());
+    for block in &blocks {
+        if let Err(error) = fs::write(block.join("state"), "offline") {
+            println!("SKIPPED nodes_that_go_offline_are_told: {}: {error}", block.display());
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+            return;
+        }
+    }
+    let output = daemon.wait_with_output().expect("its end");
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(said(&output).contains("went offline"), "{}", said(&output));
+    assert_eq!(kdamond_state(), "off");
+    workload.check();
+    workload.end();
 }
 
 pub fn policies_for_two_tiers_say_so() {

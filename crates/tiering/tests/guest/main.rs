@@ -20,7 +20,7 @@ const SCENARIO_MAX: Duration = Duration::from_secs(150);
 
 type Scenario = (&'static str, fn());
 
-const TWO_NODES: [Scenario; 12] = [
+const TWO_NODES: [Scenario; 13] = [
     ("the_nodes_are_tiers_nearest_first", watching::nodes_are_tiers),
     ("the_tracker_finds_the_hot_part", watching::tracker_finds_the_hot_part),
     ("the_probe_measures_each_node", watching::probe_measures_each_node),
@@ -33,6 +33,7 @@ const TWO_NODES: [Scenario; 12] = [
     ("damon_is_off_after_kill_9", commands::damon_is_off_after_kill_9),
     ("bad_calls_are_told", commands::bad_calls_are_told),
     ("a_program_keeps_its_exit_code", commands::program_keeps_its_exit_code),
+    ("nodes_that_go_offline_are_told", commands::nodes_that_go_offline_are_told),
 ];
 
 const THREE_NODES: [Scenario; 2] = [
@@ -40,13 +41,16 @@ const THREE_NODES: [Scenario; 2] = [
     ("policies_for_two_tiers_say_so", commands::policies_for_two_tiers_say_so),
 ];
 
+/// For `make bench B=tier-daemon`: nothing is asserted.
+const COST: [Scenario; 1] = [("what_watching_an_idle_map_costs", watching::cost_of_an_idle_map)];
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let words: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
     match words[..] {
         ["workload", ref options @ ..] => workload::run(options),
         ["scenario", name] => {
-            let all = TWO_NODES.iter().chain(&THREE_NODES);
+            let all = TWO_NODES.iter().chain(&THREE_NODES).chain(&COST);
             let (_, scenario) =
                 all.clone().find(|(known, _)| *known == name).expect("a scenario of this name");
             scenario();
@@ -65,7 +69,11 @@ fn boot() {
     }
     let line = fs::read_to_string("/proc/cmdline").expect("the kernel's arguments");
     let chosen = line.split_whitespace().find_map(|word| word.strip_prefix("warmset.scenarios="));
-    let scenarios: &[Scenario] = if chosen == Some("three") { &THREE_NODES } else { &TWO_NODES };
+    let scenarios: &[Scenario] = match chosen {
+        Some("three") => &THREE_NODES,
+        Some("cost") => &COST,
+        _ => &TWO_NODES,
+    };
     let only = line.split_whitespace().find_map(|word| word.strip_prefix("warmset.only="));
     for (name, _) in scenarios.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
         let begin = Instant::now();

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use warmset_platform::mm::{HUGE_PAGE_BYTES, Reservation};
 use warmset_platform::sysinfo::Root;
 use warmset_platform::sysinfo::maps::mappings;
+use warmset_platform::sysinfo::process::process;
 use warmset_tiering::latency::ProbeSource;
 use warmset_tiering::tracker::DamonTracker;
 use warmset_tiering::{LatencySource, Pages, Topology, Tracker};
@@ -40,9 +42,8 @@ pub fn tracker_finds_the_hot_part() {
         found_in_a_row = if found { found_in_a_row + 1 } else { 0 };
         (found_in_a_row == 3).then_some(())
     });
-    let ticks = tracker.kernel_thread().and_then(|thread| {
-        warmset_platform::sysinfo::process::process(&root, thread).map(|known| known.cpu_ticks)
-    });
+    let ticks =
+        tracker.kernel_thread().and_then(|thread| process(&root, thread).map(|known| known.cpu_ticks));
     println!("kdamond used {ticks:?} ticks so far");
     drop(tracker);
     assert_eq!(kdamond_state(), "off");
@@ -73,4 +74,26 @@ pub fn probe_measures_each_node() {
         assert!(bound.contains(&format!(" N{node}=")), "{bound}");
         assert!(!bound.contains(&format!(" N{}=", 1 - node)), "{bound}");
     }
+}
+
+/// Says what part of a processor DAMON's thread takes for an idle map of 64 GiB, in this machine's slow time.
+pub fn cost_of_an_idle_map() {
+    const MAP_BYTES: usize = 64 << 30;
+    const LOOKS: usize = 40;
+    let map = Reservation::anonymous(MAP_BYTES).expect("addresses");
+    for part in 0..64 {
+        map.populate(part << 30, HUGE_PAGE_BYTES).expect("memory");
+    }
+    // The map is this process's own, which sleeps in between: nothing of it is accessed.
+    let mut tracker = DamonTracker::start(std::process::id(), Duration::from_millis(400)).expect("DAMON");
+    let thread = tracker.kernel_thread().expect("DAMON's thread");
+    let ticks = |pid| process(&Root::live(), pid).expect("a thread").cpu_ticks;
+    tracker.collect().expect("accesses");
+    let (begin, before) = (Instant::now(), ticks(thread));
+    for _ in 0..LOOKS {
+        tracker.collect().expect("accesses");
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let fraction = (ticks(thread) - before) as f64 / 100.0 / seconds;
+    println!("cost: {{\"kernel_thread_core_fraction\": {fraction}, \"seconds\": {seconds}}}");
 }

@@ -109,11 +109,10 @@ impl Memory {
     /// emulated one keeps them for good, unless the rights of many pages change.
     fn forget_translations(&self) {
         for rights in [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE] {
+            let scratch = self.scratch as *mut c_void;
             // SAFETY: the scratch pages are this process's own, and nothing else uses them.
-            assert_eq!(
-                unsafe { libc::mprotect(self.scratch as *mut c_void, SCRATCH_PAGES * PAGE, rights) },
-                0
-            );
+            let outcome = unsafe { libc::mprotect(scratch, SCRATCH_PAGES * PAGE, rights) };
+            assert_eq!(outcome, 0);
         }
         for page in 0..SCRATCH_PAGES {
             // SAFETY: as above; the pages are writable again.
