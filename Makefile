@@ -55,10 +55,10 @@ bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) 
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
-.PHONY: bench-launch
-bench-launch: .venv/.stamp $(STAMPS)/vmtouch
+.PHONY: bench-launch bench-loading
+bench-launch bench-loading: bench-%: .venv/.stamp $(if $(QUICK),,$(STAMPS)/programs)
 	@cargo build -q --release --locked -p warmset-cli
-	@$(PY) bench/launch $(if $(QUICK),--quick) $(ARGS)
+	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-region-scan
 bench-region-scan: $(STAMPS)/base
@@ -102,8 +102,8 @@ test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
-FUZZ := --locked --target-dir target/fuzz --manifest-path
-FUZZED := crates/region/fuzz/Cargo.toml crates/sim/fuzz/Cargo.toml
+FUZZ := --locked --target-dir target/fuzz
+FUZZED := region prefetch sim
 FUZZ_SECONDS := 60
 FUZZ_FLAGS := --cfg fuzzing -C passes=sancov-module -C codegen-units=1 -C debug-assertions \
 	-C llvm-args=-sanitizer-coverage-level=4 -C llvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -111,10 +111,10 @@ FUZZ_FLAGS := --cfg fuzzing -C passes=sancov-module -C codegen-units=1 -C debug-
 
 # With --target the flags stay away from build scripts.
 .PHONY: fuzz
-fuzz: $(STAMPS)/base ## Feed the parsers of region files and scenarios random bytes (FUZZ_SECONDS=60 for each)
-	for manifest in $(FUZZED); do \
-		RUSTFLAGS="$(FUZZ_FLAGS)" cargo run -q --release $(FUZZ) $$manifest --target "$$(rustc -vV | sed -n 's/^host: //p')" \
-			-- -max_total_time=$(FUZZ_SECONDS) -max_len=65536; \
+fuzz: $(STAMPS)/base ## Feed the parsers of region files, profiles and scenarios random bytes (FUZZ_SECONDS=60 each)
+	for part in $(FUZZED); do \
+		RUSTFLAGS="$(FUZZ_FLAGS)" cargo run -q --release $(FUZZ) --manifest-path crates/$$part/fuzz/Cargo.toml \
+			--target "$$(rustc -vV | sed -n 's/^host: //p')" -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536; \
 	done
 
 .PHONY: test-bench
@@ -137,7 +137,9 @@ check-rust: $(STAMPS)/check
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
-	for manifest in $(FUZZED); do cargo check -q $(FUZZ) $$manifest --no-default-features; done
+	for part in $(FUZZED); do \
+		cargo check -q $(FUZZ) --manifest-path crates/$$part/fuzz/Cargo.toml --no-default-features; \
+	done
 
 .PHONY: check-licences
 check-licences: $(STAMPS)/deny
@@ -165,7 +167,7 @@ reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/vmtouch $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | vmtouch | guest | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | programs | guest | maven | venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -131,13 +131,20 @@ blas() {
     has_blas || say "there is no libblas.so.3 (Debian: libopenblas0-pthread): MLlib computes in Java"
 }
 
-# A baseline of the launch benchmark, which does without it where it is missing.
-vmtouch() {
-    type -P vmtouch >/dev/null && return
-    if has apt-get && is_root; then
-        packages vmtouch
+# What the benchmarks of warm starts start, and a baseline. A program that is missing is named there and left out.
+programs() {
+    local package missing=()
+    for package in r-base-core r-cran-ggplot2 octave chromium libreoffice-writer-nogui texlive-latex-base postgresql \
+        gdb nodejs npm vmtouch; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    if ! { has apt-get && is_root; }; then
+        say "some of these may be missing: the benchmarks of warm starts leave them out: ${missing[*]}"
+    else
+        # Runlevel 1: no database server is started for it.
+        RUNLEVEL=1 packages "${missing[@]}"
     fi
-    type -P vmtouch >/dev/null || say "there is no vmtouch: the launch benchmark runs without this baseline"
+    venv target/launch-venv bench/loading/requirements.txt
 }
 
 # The newest signed cloud kernel of Linux 6.12 that this system's packages have.
@@ -200,9 +207,9 @@ case ${1:-} in
     test) test_tools ;;
     blas) blas ;;
     deny) deny ;;
-    vmtouch) vmtouch ;;
+    programs) programs ;;
     guest) guest ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | vmtouch | guest | maven | venv DIR REQUIREMENTS" ;;
+    *) die "usage: setup.sh base | check | test | blas | deny | programs | guest | maven | venv DIR REQUIREMENTS" ;;
 esac

@@ -9,8 +9,10 @@ pub mod io;
 pub mod migrate;
 pub mod mm;
 pub mod opens;
+pub mod perf;
+#[cfg(target_arch = "x86_64")]
+pub mod ptrace;
+pub mod residency;
 mod sched;
 pub mod sysinfo;
 pub mod tmpfs;
-pub mod perf;
-pub mod residency;

@@ -21,7 +21,8 @@ pub fn pages(file: BorrowedFd<'_>, bytes: u64) -> io::Result<Vec<bool>> {
     // SAFETY: the kernel chooses a free address for the mapping, which is not read: a file that has become shorter does
     // no harm. `found` has a byte for each of its pages.
     let done = unsafe {
-        let base = libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);
+        let base =
+            libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

@@ -66,15 +66,17 @@ pub fn ranges(trace: &Trace, size_of: impl Fn(FileId) -> Option<u64>) -> Vec<Ran
         let at_ms = touch.at_us / 1000;
         for (start, end) in uncovered(taken.entry(file).or_default(), touch.start, end) {
             // A later range of the same file that follows closely is fetched with the earlier one.
+            let taken = taken.entry(file).or_default();
             let near = last_of.get(&file).copied().filter(|&index| {
                 let last = &found[index];
-                last.end <= start && start - last.end <= GAP_BYTES && at_ms - last.at_ms < QUIET_MS
+                let close =
+                    last.end <= start && start - last.end <= GAP_BYTES && at_ms - last.at_ms < QUIET_MS;
+                close && !taken.iter().any(|range| range.0 < start && last.end < range.1)
             });
             if let Some(index) = near {
-                let gap = (found[index].end, start);
+                // What closes the gap is fetched, too.
+                uncovered(taken, found[index].end, start);
                 found[index].end = end;
-                // What closes the gap is fetched already.
-                uncovered(taken.entry(file).or_default(), gap.0, gap.1);
             } else {
                 last_of.insert(file, found.len());
                 found.push(Range { file, start, end, at_ms });
@@ -176,7 +178,8 @@ mod tests {
     fn a_pause_divides_bursts_and_a_small_burst_does_not() {
         let range = |at_ms, bytes| Range { file: A, start: 0, end: bytes, at_ms };
         let big = BURST_BYTES_MIN;
-        let found = spans(&[range(0, 4096), range(99, 4096), range(600, big), range(900, 4096), range(1500, big)]);
+        let found =
+            spans(&[range(0, 4096), range(99, 4096), range(600, big), range(900, 4096), range(1500, big)]);
         let span = |ranges, start_ms, end_ms, quiet_ms| Span { ranges, start_ms, end_ms, quiet_ms };
         assert_eq!(found, [span(2, 0, 99, 0), span(2, 600, 900, 501), span(1, 1500, 1500, 600)]);
     }
@@ -193,7 +196,12 @@ mod tests {
         let trace = Trace { touches, opens: Vec::new() };
         let found = ranges(&trace, |file| (file == A).then_some(1 << 20));
         let range = |start, end, at_ms| Range { file: A, start, end, at_ms };
-        let wanted = [range(0, 24_576, 0), range(40_960, 45_056, 500), range(24_576, 40_960, 501), range(45_056, 65_536, 501)];
+        let wanted = [
+            range(0, 24_576, 0),
+            range(40_960, 45_056, 500),
+            range(24_576, 40_960, 501),
+            range(45_056, 65_536, 501),
+        ];
         assert_eq!(found, wanted);
     }
 
@@ -202,7 +210,10 @@ mod tests {
         let open = |at_ms: u64, nth| Open { at_us: at_ms * 1000, file: B, nth };
         let mut code = touch(700, A, 0, 4096);
         code.instruction = Some(77);
-        let trace = Trace { touches: vec![touch(0, A, 0, 4096), code], opens: vec![open(0, 1), open(500, 2), open(900, 3)] };
+        let trace = Trace {
+            touches: vec![touch(0, A, 0, 4096), code],
+            opens: vec![open(0, 1), open(500, 2), open(900, 3)],
+        };
         let span = Span { ranges: 1, start_ms: 701, end_ms: 710, quiet_ms: 600 };
         assert_eq!(candidates(&trace, &span), [Candidate::Open(B, 2), Candidate::Instruction(A, 77)]);
     }

@@ -92,7 +92,8 @@ impl<'a> Fetcher<'a> {
     /// Asks the kernel to read the ranges, as far as memory allows, and returns when all are asked for.
     pub fn fetch(&self, reads: &[Read]) -> Fetched {
         let pieces = pieces(&self.profile.files, reads, self.limits.take(reads));
-        let work = Work { pieces, next: AtomicUsize::new(0), asked: AtomicU64::new(0), stale: AtomicU64::new(0) };
+        let work =
+            Work { pieces, next: AtomicUsize::new(0), asked: AtomicU64::new(0), stale: AtomicU64::new(0) };
         let threads = work.pieces.len().div_ceil(PIECES_PER_THREAD).clamp(1, THREADS);
         thread::scope(|scope| {
             for _ in 1..threads {
@@ -102,6 +103,11 @@ impl<'a> Fetcher<'a> {
             self.work(&work);
         });
         Fetched { bytes: work.asked.into_inner(), stale_bytes: work.stale.into_inner() }
+    }
+
+    /// Looks how much memory there is for what is fetched after these ranges.
+    pub(crate) fn measure_limits(&self, fetched: &[Read]) {
+        self.limits.measure(fetched.iter().fold(0, |sum, read| sum.saturating_add(read.bytes())));
     }
 
     fn work(&self, work: &Work) {
@@ -121,7 +127,8 @@ impl<'a> Fetcher<'a> {
     #[must_use]
     pub fn opens(&self, path: &std::path::Path) -> u32 {
         let files = self.profile.files.iter().zip(&self.slots);
-        files.filter(|(file, slot)| file.path == path && slot.get().is_some_and(Option::is_some)).count() as u32
+        files.filter(|(file, slot)| file.path == path && slot.get().is_some_and(Option::is_some)).count()
+            as u32
     }
 }
 

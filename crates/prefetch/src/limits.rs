@@ -35,8 +35,15 @@ impl Limits {
         let available = memory::read(&root).available_bytes.unwrap_or(0);
         let limits = cgroup::memory_limits(&root);
         let used = cgroup::beside_bytes(&root, &limits, 0);
-        let headroom = cgroup::tightest(&limits).map_or(u64::MAX, |limit| limit.limit_bytes.saturating_sub(used));
+        let headroom =
+            cgroup::tightest(&limits).map_or(u64::MAX, |limit| limit.limit_bytes.saturating_sub(used));
         Self::of_bytes(available.min(headroom) / MEMORY_SHARE)
+    }
+
+    /// Replaces what is left by what this machine allows now, less `taken_bytes`.
+    pub(crate) fn measure(&self, taken_bytes: u64) {
+        let allowed = Self::of_machine().left_bytes.into_inner();
+        self.left_bytes.store(allowed.saturating_sub(taken_bytes), Ordering::Relaxed);
     }
 
     /// At most so many bytes.
@@ -66,13 +73,15 @@ impl Limits {
     }
 
     fn is_short_of_memory(&self) -> bool {
-        let Some(stalled_us) = Root::live().text("/proc/pressure/memory").as_deref().and_then(stalled_us) else {
+        let Some(stalled_us) = Root::live().text("/proc/pressure/memory").as_deref().and_then(stalled_us)
+        else {
             return false;
         };
         let Ok(mut seen) = self.seen.lock() else { return false };
         let now = Instant::now();
         let short = seen.is_some_and(|(at, before_us)| {
-            let share = (stalled_us.saturating_sub(before_us)) as f64 / now.duration_since(at).as_micros().max(1) as f64;
+            let share = (stalled_us.saturating_sub(before_us)) as f64
+                / now.duration_since(at).as_micros().max(1) as f64;
             share > STALLED_SHARE_MAX
         });
         *seen = Some((now, stalled_us));

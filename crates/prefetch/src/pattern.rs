@@ -12,11 +12,16 @@ pub fn words(pattern: &str) -> Vec<String> {
 pub fn matches(pattern: &[String], arguments: &[String]) -> bool {
     let items: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let words: Vec<&str> = pattern.iter().map(String::as_str).collect();
-    glob(&words, &items, |word| *word == "**", |word, item| {
-        let letters: Vec<char> = word.chars().collect();
-        let text: Vec<char> = item.chars().collect();
-        glob(&letters, &text, |letter| *letter == '*', |a, b| a == b)
-    })
+    glob(
+        &words,
+        &items,
+        |word| *word == "**",
+        |word, item| {
+            let letters: Vec<char> = word.chars().collect();
+            let text: Vec<char> = item.chars().collect();
+            glob(&letters, &text, |letter| *letter == '*', |a, b| a == b)
+        },
+    )
 }
 
 /// Whether `text` is what `pattern` says, where each wild item stands for any number of items. Takes time in proportion
@@ -50,6 +55,12 @@ mod tests {
         let fits = |pattern: &str, arguments: &str| matches(&words(pattern), &words(arguments));
         assert!(fits("", "") && fits("**", "") && fits("**", "a b c") && fits("a ** c", "a c"));
         assert!(fits("--out=* x", "--out=/tmp/y x") && fits("*", "anything") && fits("** z", "a z b z"));
-        assert!(!fits("", "a") && !fits("*", "") && !fits("*", "a b") && !fits("a ** c", "a b") && !fits("b*", "a"));
+        assert!(
+            !fits("", "a")
+                && !fits("*", "")
+                && !fits("*", "a b")
+                && !fits("a ** c", "a b")
+                && !fits("b*", "a")
+        );
     }
 }

@@ -38,10 +38,25 @@ pub(crate) fn trigger_of(burst: &Burst, choice: Choice) -> &Trigger {
     found.unwrap_or(&burst.trigger)
 }
 
+/// How many of the first reads have at most so many bytes.
+fn within(reads: &[Read], bytes_max: u64) -> usize {
+    let mut sum = 0u64;
+    reads
+        .iter()
+        .take_while(|read| {
+            sum = sum.saturating_add(read.bytes());
+            sum <= bytes_max
+        })
+        .count()
+}
+
+/// The first bytes are fetched without a look at how much memory there is, which takes a millisecond.
+const HEAD_BYTES: u64 = 8 << 20;
+
 /// Fetches what `process` reads, which runs the profile's program or is about to. Returns when no trigger is left or the
 /// process has ended.
-pub fn replay(profile: &Profile, process: u32, choice: Choice, limits: Limits) {
-    let fetcher = Fetcher::new(profile, limits);
+pub fn replay(profile: &Profile, process: u32, choice: Choice) {
+    let fetcher = Fetcher::new(profile, Limits::of_bytes(HEAD_BYTES));
     let ended = Pid::from_raw(process as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let mut armed: Vec<(Armed, &[Read])> = Vec::new();
     let mut now: Vec<&[Read]> = Vec::new();
@@ -52,9 +67,11 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, limits: Limits) {
             Some(trigger) => armed.push((trigger, reads)),
         }
     }
-    for reads in now {
-        let _ = fetcher.fetch(reads);
-    }
+    let now = now.concat();
+    let (head, tail) = now.split_at(within(&now, HEAD_BYTES));
+    let _ = fetcher.fetch(head);
+    fetcher.measure_limits(head);
+    let _ = fetcher.fetch(tail);
     let Some(ended) = ended else { return };
     for (trigger, _) in &mut armed {
         trigger.discount(|path| fetcher.opens(path));

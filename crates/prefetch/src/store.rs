@@ -150,7 +150,10 @@ impl Store {
         };
         let names = entries.filter_map(|entry| {
             let name = entry.ok()?.file_name().into_string().ok()?;
-            name.strip_suffix(EXTENSION)?.strip_suffix('.').filter(|name| !name.starts_with('.')).map(str::to_owned)
+            name.strip_suffix(EXTENSION)?
+                .strip_suffix('.')
+                .filter(|name| !name.starts_with('.'))
+                .map(str::to_owned)
         });
         let mut names: Vec<String> = names.collect();
         names.sort();

@@ -4,16 +4,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use warmset_prefetch::{FileRecord, Profile, Read, Store, StoreError, VERSION, fetch, pieces};
+use warmset_prefetch::{
+    Burst, Fetched, Fetcher, FileRecord, FormatError, Limits, Profile, Read, Recorder, Store, StoreError,
+    Trigger, pieces,
+};
 
 fn profile_of(paths: &[&Path], reads: Vec<Read>) -> Profile {
     let files = paths.iter().map(|path| FileRecord::of(path, &fs::metadata(path).unwrap())).collect();
     let (program, arguments) = (PathBuf::from("/bin/true"), vec!["a".to_owned()]);
-    Profile { version: VERSION, program, arguments, seconds: 0.1, files, reads }
+    let burst = Burst {
+        reads: reads.len(),
+        start_ms: 0,
+        end_ms: 0,
+        quiet_ms: 0,
+        trigger: Trigger::Launch,
+        candidates: Vec::new(),
+        lead_ms: None,
+    };
+    let (recorder, bursts) = (Recorder::Tracepoints, vec![burst]);
+    Profile { program, arguments, recorder, seconds: 0.1, files, reads, bursts }
 }
 
 fn read(file: usize, start: u64, end: u64) -> Read {
-    Read { file, start, end, at_ms: 0 }
+    Read { file, start, end, at_ms: 0, disk_offset: 0 }
+}
+
+fn fetch(profile: &Profile, bytes_max: u64) -> Fetched {
+    Fetcher::new(profile, Limits::of_bytes(bytes_max)).fetch(&profile.reads)
 }
 
 #[test]
@@ -36,18 +53,80 @@ fn what_was_saved_is_loaded_listed_and_removed() {
 fn a_file_that_is_no_profile_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::at(directory.path().to_owned());
-    let newer = serde_json::json!({
-        "version": 99, "program": "/x", "arguments": [], "seconds": 1.0, "files": [], "reads": []
-    });
-    for text in ["", "{", "[]", "{\"version\": -1}", &newer.to_string()] {
-        fs::write(store.path("bad"), text).unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, vec![1; 10_000]).unwrap();
+    let good = profile_of(&[&data], vec![read(0, 0, 8192)]).to_bytes().unwrap();
+    assert!(Profile::parse(&good).is_ok());
+    let mut newer = good.clone();
+    newer[8] += 1;
+    let mut flipped = good.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    let cut = good[..good.len() - 1].to_vec();
+    for bytes in [b"".to_vec(), b"{}".to_vec(), vec![0; 100], newer, flipped, cut] {
+        fs::write(store.path("bad"), &bytes).unwrap();
         let error = store.load("bad").unwrap_err();
-        assert!(matches!(error, StoreError::Corrupt { .. }), "{text}: {error}");
-        assert!(error.to_string().contains("bad.json"), "{error}");
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains("bad.profile"), "{error}");
     }
     fs::remove_file(store.path("bad")).unwrap();
     fs::create_dir(store.path("bad")).unwrap();
     assert!(matches!(store.load("bad"), Err(StoreError::Corrupt { .. })));
+}
+
+#[test]
+fn a_profile_that_contradicts_itself_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, vec![1; 10_000]).unwrap();
+    let refused = |change: fn(&mut Profile)| {
+        let mut profile = profile_of(&[&data], vec![read(0, 0, 8192)]);
+        change(&mut profile);
+        let parsed = Profile::parse(&profile.to_bytes().unwrap());
+        assert!(matches!(parsed, Err(FormatError::Content(_))), "{parsed:?}");
+    };
+    refused(|profile| profile.reads[0].file = 1);
+    refused(|profile| profile.reads[0].start = 20_000);
+    refused(|profile| profile.reads[0].end = 0);
+    refused(|profile| profile.bursts[0].reads = 2);
+    refused(|profile| profile.bursts[0].reads = usize::MAX);
+    refused(|profile| profile.files[0].path = "../etc/passwd".into());
+    refused(|profile| profile.program = "sh".into());
+    refused(|profile| profile.seconds = f64::NAN);
+}
+
+#[test]
+fn a_pattern_finds_what_has_no_profile_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, vec![1; 10_000]).unwrap();
+    let store = Store::at(directory.path().join("profiles"));
+    let mut profile = profile_of(&[&data], vec![read(0, 0, 8192)]);
+    profile.arguments = vec!["--out=*".into(), "**".into()];
+    store.save(&profile).unwrap();
+    let found = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        store.find(Path::new("/bin/true"), &words).map(|profile| profile.arguments)
+    };
+    assert_eq!(found(&["--out=x", "y"]).unwrap(), profile.arguments);
+    assert!(matches!(found(&["x"]), Err(StoreError::Missing(_))));
+    profile.arguments = vec!["--out=x".into()];
+    store.save(&profile).unwrap();
+    assert_eq!(found(&["--out=x"]).unwrap(), ["--out=x"]);
+}
+
+#[test]
+fn disks_with_moving_heads_are_read_in_their_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, vec![1; 300 << 10]).unwrap();
+    let at = |start: u64, disk_offset| Read { disk_offset, ..read(0, start, start + 4096) };
+    let mut profile = profile_of(&[&data], vec![at(0, 900), at(8192, 100), at(4096, 500)]);
+    let starts = |profile: &Profile| {
+        pieces(&profile.files, &profile.reads, u64::MAX).iter().map(|piece| piece.start).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(&profile), [0, 8192, 4096]);
+    profile.files[0].rotational = true;
+    assert_eq!(starts(&profile), [8192, 4096, 0]);
 }
 
 #[test]
@@ -96,7 +175,9 @@ fn pieces_are_small_in_order_and_bounded() {
     let data = directory.path().join("data");
     fs::write(&data, vec![1; 300 << 10]).unwrap();
     let profile = profile_of(&[&data], vec![read(0, 0, 300 << 10)]);
-    let sizes = |max| pieces(&profile, max).iter().map(|piece| piece.bytes >> 10).collect::<Vec<_>>();
+    let sizes = |max| {
+        pieces(&profile.files, &profile.reads, max).iter().map(|piece| piece.bytes >> 10).collect::<Vec<_>>()
+    };
     assert_eq!(sizes(u64::MAX), [128, 128, 44]);
     assert_eq!(sizes(256 << 10), [128, 128]);
     assert!(sizes(1000).is_empty());

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use warmset_platform::detach::detached;
-use warmset_prefetch::{Choice, Limits, Profile, Store, StoreError, replay};
+use warmset_prefetch::{Choice, Profile, Store, StoreError, replay};
 
 use super::{NOT_FOUND, found, not_found};
 use crate::args::{RunArgs, TriggerKind};
@@ -63,5 +63,5 @@ fn run_command(command: &[String], choice: Choice) -> io::Result<ExitCode> {
 }
 
 fn start(profile: Profile, process: u32, choice: Choice) -> io::Result<()> {
-    detached(move || replay(&profile, process, choice, Limits::of_machine()))
+    detached(move || replay(&profile, process, choice))
 }

@@ -53,7 +53,9 @@ fn described(name: &str, learned: &Learned) -> String {
         for burst in late {
             let trigger = match &burst.trigger {
                 Trigger::Launch => "fetched at launch".to_owned(),
-                Trigger::File { path, nth } => format!("fetched when {} is opened (open {nth})", path.display()),
+                Trigger::File { path, nth } => {
+                    format!("fetched when {} is opened (open {nth})", path.display())
+                }
                 Trigger::Instruction { path, offset, .. } => {
                     format!("fetched when {}+{offset:#x} is executed", path.display())
                 }

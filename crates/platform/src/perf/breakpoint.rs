@@ -8,27 +8,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use perf_event_open_sys::bindings::{HW_BREAKPOINT_X, PERF_RECORD_SAMPLE, PERF_SAMPLE_TID, PERF_TYPE_BREAKPOINT};
+use perf_event_open_sys::bindings::{PERF_RECORD_SAMPLE, PERF_SAMPLE_TID};
 
 use super::ring::Ring;
 use super::{attributes, open};
 
 const UPROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
 
-/// How the processor is made to tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mechanism {
-    /// The kernel's probe at an offset in a file, as root.
-    Uprobe,
-    /// A breakpoint of the processor at an address, as any user where the kernel lets them.
-    Hardware,
-}
-
 /// A program's instruction that is watched. Readable when it was executed.
 #[derive(Debug)]
 pub struct Breakpoint {
     events: Vec<(OwnedFd, Ring)>,
-    mechanism: Mechanism,
+    process: u32,
 }
 
 impl Breakpoint {
@@ -38,65 +29,51 @@ impl Breakpoint {
     /// The kernel's: `PermissionDenied` for all but root; `NotFound` where it has no such probes.
     pub fn in_file(path: &Path, offset: u64, process: u32) -> io::Result<Self> {
         let kind = fs::read_to_string(UPROBE_TYPE)?;
-        let kind = kind.trim().parse().map_err(|_| io::Error::other(format!("{UPROBE_TYPE} has no number")))?;
+        let kind =
+            kind.trim().parse().map_err(|_| io::Error::other(format!("{UPROBE_TYPE} has no number")))?;
         let path = CString::new(path.as_os_str().as_bytes())?;
         let mut attr = attributes(kind, 0);
         attr.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
         attr.__bindgen_anon_4.probe_offset = offset;
-        Self::opened(attr, process, Mechanism::Uprobe)
-    }
-
-    /// Watches an address in one process, and in the threads that this thread of it starts.
-    ///
-    /// # Errors
-    /// The kernel's: `PermissionDenied` where users may not; `NotFound` or `Unsupported` without such a processor.
-    pub fn at_address(address: u64, process: u32) -> io::Result<Self> {
-        let mut attr = attributes(PERF_TYPE_BREAKPOINT, 0);
-        attr.bp_type = HW_BREAKPOINT_X;
-        attr.__bindgen_anon_3.bp_addr = address;
-        attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
-        attr.set_exclude_kernel(1);
-        attr.set_exclude_hv(1);
-        Self::opened(attr, process, Mechanism::Hardware)
-    }
-
-    fn opened(
-        mut attr: perf_event_open_sys::bindings::perf_event_attr,
-        process: u32,
-        mechanism: Mechanism,
-    ) -> io::Result<Self> {
         attr.sample_type = PERF_SAMPLE_TID.into();
         attr.__bindgen_anon_1.sample_period = 1;
         attr.__bindgen_anon_2.wakeup_events = 1;
-        attr.set_inherit(1);
-        let process = i32::try_from(process).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let mut events = Vec::new();
-        // An event that children inherit has a buffer for one processor.
+        // Not an event of this process that its threads inherit: the kernel would read `path` again in the program's own
+        // memory whenever it starts a thread, and starting it would fail.
         for processor in 0..available_parallelism()?.get() {
-            let event = open(&mut attr, process, processor as i32)?;
+            let event = open(&mut attr, -1, processor as i32)?;
             let ring = Ring::map(&event, 1)?;
             events.push((event, ring));
         }
-        Ok(Self { events, mechanism })
+        Ok(Self { events, process })
     }
 
-    /// How often it was executed since the last call.
+    /// How often the process, or one that it started, has executed it since the last call.
     pub fn hits(&mut self) -> u64 {
         let mut hits = 0;
         for (_, ring) in &mut self.events {
-            ring.drain(|kind, _| hits += u64::from(kind == PERF_RECORD_SAMPLE));
+            ring.drain(|kind, bytes| {
+                let by = bytes.first_chunk().map(|pid| u32::from_ne_bytes(*pid));
+                let ours = kind == PERF_RECORD_SAMPLE && by.is_some_and(|by| descends(by, self.process));
+                hits += u64::from(ours);
+            });
         }
         hits
-    }
-
-    /// How it is watched.
-    #[must_use]
-    pub fn mechanism(&self) -> Mechanism {
-        self.mechanism
     }
 
     /// What becomes readable when it is executed.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.events.iter().map(|(event, _)| event.as_fd())
     }
+}
+
+/// Whether a process is, or was started by, another one.
+fn descends(process: u32, ancestor: u32) -> bool {
+    const GENERATIONS_MAX: usize = 64;
+    let parent = |process: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok().filter(|&parent| parent > 1)
+    };
+    std::iter::successors(Some(process), parent).take(GENERATIONS_MAX).any(|each| each == ancestor)
 }

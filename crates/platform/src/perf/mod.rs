@@ -6,7 +6,7 @@ mod breakpoint;
 mod ring;
 mod tree;
 
-pub use breakpoint::{Breakpoint, Mechanism};
+pub use breakpoint::Breakpoint;
 pub use tree::{Event, Mapping, TreeEvents};
 
 use std::fs;
@@ -43,7 +43,8 @@ fn tracepoint(name: &str) -> io::Result<u64> {
     if !fs::exists(format!("{TRACEFS}/events")).unwrap_or(false) {
         mount("none", TRACEFS, "tracefs", MountFlags::empty(), None)?;
     }
-    let text = fs::read_to_string(&id).map_err(|error| io::Error::new(error.kind(), format!("{id}: {error}")))?;
+    let text =
+        fs::read_to_string(&id).map_err(|error| io::Error::new(error.kind(), format!("{id}: {error}")))?;
     text.trim().parse().map_err(|_| io::Error::other(format!("{id} has no number")))
 }
 

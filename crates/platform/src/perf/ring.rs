@@ -28,7 +28,14 @@ impl Ring {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the kernel chooses a free address; the descriptor is an open event.
         let base = unsafe {
-            libc::mmap(ptr::null_mut(), data_bytes + PAGE_BYTES, access, libc::MAP_SHARED, event.as_raw_fd(), 0)
+            libc::mmap(
+                ptr::null_mut(),
+                data_bytes + PAGE_BYTES,
+                access,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_DUMMY, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE, PERF_SAMPLE_RAW,
-    PERF_SAMPLE_REGS_USER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT,
+    PERF_COUNT_SW_DUMMY, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
+    PERF_SAMPLE_RAW, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
+    PERF_TYPE_TRACEPOINT,
 };
 
 use super::ring::Ring;
@@ -151,7 +152,10 @@ impl TreeEvents {
     }
 }
 
-fn opened(attr: &mut perf_event_open_sys::bindings::perf_event_attr, processor: usize) -> io::Result<OwnedFd> {
+fn opened(
+    attr: &mut perf_event_open_sys::bindings::perf_event_attr,
+    processor: usize,
+) -> io::Result<OwnedFd> {
     attr.sample_type =
         u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW | PERF_SAMPLE_REGS_USER);
     attr.sample_regs_user = INSTRUCTION_POINTER;
@@ -186,7 +190,8 @@ fn sample(bytes: &[u8], kinds: &[u64; 3]) -> Option<Event> {
     };
     let kind = u64::from(half(raw, 0)? & 0xffff);
     let device = half(raw, 16)?;
-    let file = FileId { device: rustix::fs::makedev(device >> 20, device & 0xf_ffff), inode: number(raw, 8)? };
+    let file =
+        FileId { device: rustix::fs::makedev(device >> 20, device & 0xf_ffff), inode: number(raw, 8)? };
     let first = number(raw, 24)?;
     let last = if kind == kinds[2] { first } else { number(raw, 32)? };
     let (start, end) = (first.checked_mul(PAGE_BYTES)?, last.checked_add(1)?.checked_mul(PAGE_BYTES)?);

@@ -42,7 +42,15 @@ pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recor
         let candidates = candidates.into_iter().filter_map(|candidate| trigger(candidate, &known)).collect();
         let (start_ms, end_ms, quiet_ms) = (span.start_ms, span.end_ms, span.quiet_ms);
         let trigger = Trigger::Launch;
-        bursts.push(Burst { reads: span.ranges, start_ms, end_ms, quiet_ms, trigger, candidates, lead_ms: None });
+        bursts.push(Burst {
+            reads: span.ranges,
+            start_ms,
+            end_ms,
+            quiet_ms,
+            trigger,
+            candidates,
+            lead_ms: None,
+        });
     }
     let profile = Profile { program, arguments, recorder, seconds, files, reads, bursts };
     Learned { profile, validated: false, status, lost, unknown_files }
@@ -79,7 +87,9 @@ fn locate(files: &mut [FileRecord], reads: &mut [Read]) {
     }
     for read in reads {
         let record = &files[read.file];
-        if record.rotational && let Ok(file) = fs::File::open(&record.path) {
+        if record.rotational
+            && let Ok(file) = fs::File::open(&record.path)
+        {
             read.disk_offset = warmset_platform::extents::disk_offset(file.as_fd(), read.start).unwrap_or(0);
         }
     }

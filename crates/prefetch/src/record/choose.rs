@@ -41,7 +41,9 @@ pub(super) fn choose(mut profile: Profile, second: &Recording) -> Profile {
             .iter()
             .filter_map(|trigger| {
                 let lead_ms = (start_us? as i64 - fired_us(trigger, second)? as i64) / 1000;
-                (-LATE_MS..=burst.quiet_ms as i64 + LATE_MS).contains(&lead_ms).then(|| (lead_ms, trigger.clone()))
+                (-LATE_MS..=burst.quiet_ms as i64 + LATE_MS)
+                    .contains(&lead_ms)
+                    .then(|| (lead_ms, trigger.clone()))
             })
             .collect();
         settle(burst, valid);

@@ -61,7 +61,9 @@ pub(super) fn evict(profile: &Profile) -> io::Result<Evicted> {
 fn without_read_ahead(device: u64) -> io::Result<Option<ReadAhead>> {
     let link = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
     let names = ["queue/read_ahead_kb", "../queue/read_ahead_kb"];
-    let Some(setting) = names.iter().map(|name| link.join(name)).find(|path| path.exists()) else { return Ok(None) };
+    let Some(setting) = names.iter().map(|name| link.join(name)).find(|path| path.exists()) else {
+        return Ok(None);
+    };
     let before = fs::read_to_string(&setting)?;
     let saved = ReadAhead { setting: setting.clone(), before };
     let (guarded, value) = (saved.setting.clone(), saved.before.clone());
@@ -112,7 +114,8 @@ fn parts(read: &Read, pages: &[bool]) -> Vec<Read> {
         match found.last_mut() {
             Some(last) if start - last.end <= GAP_BYTES => last.end = end,
             _ => {
-                let disk_offset = if read.disk_offset == 0 { 0 } else { read.disk_offset + (start - read.start) };
+                let disk_offset =
+                    if read.disk_offset == 0 { 0 } else { read.disk_offset + (start - read.start) };
                 found.push(Read { start, end, disk_offset, ..*read });
             }
         }
@@ -131,7 +134,8 @@ mod tests {
         for page in [0, 1, 2, 5, 10] {
             pages[page] = true;
         }
-        let found: Vec<_> = parts(&read, &pages).iter().map(|part| (part.start / 4096, part.end / 4096)).collect();
+        let found: Vec<_> =
+            parts(&read, &pages).iter().map(|part| (part.start / 4096, part.end / 4096)).collect();
         assert_eq!(found, [(1, 6), (10, 11)]);
     }
 }

@@ -4,10 +4,12 @@ mod build;
 mod choose;
 mod exact;
 mod root;
+#[cfg(target_arch = "x86_64")]
+mod user;
 
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use warmset_platform::opens::FileId;
@@ -67,7 +69,10 @@ pub fn learn(
 ) -> io::Result<Learned> {
     let before = before.filter(|profile| choose::is_open(profile) && profile.stale_bytes() == 0);
     let instructions = before.as_ref().map(choose::instructions).unwrap_or_default();
-    let recording = root::record(&program, arguments, &instructions)?;
+    let recording = match root_recording(&program, arguments, &instructions, options)? {
+        Some(recording) => recording,
+        None => user_recording(&program, arguments)?,
+    };
     match before {
         Some(profile) if recording.status.success() => {
             let profile = choose::choose(profile, &recording);
@@ -76,7 +81,11 @@ pub fn learn(
         }
         _ => {
             let learned = build::profile(program.clone(), pattern, recording);
-            if options.exact && learned.status.success() { exactly(learned, program, arguments) } else { Ok(learned) }
+            if options.exact && learned.status.success() {
+                exactly(learned, program, arguments)
+            } else {
+                Ok(learned)
+            }
         }
     }
 }
@@ -89,4 +98,32 @@ fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Resu
     }
     let profile = evicted.refine(learned.profile.clone())?;
     Ok(Learned { profile, ..learned })
+}
+
+/// `None` where a user wants, or needs, the other recorder.
+fn root_recording(
+    program: &Path,
+    arguments: &[String],
+    instructions: &[Trigger],
+    options: Options,
+) -> io::Result<Option<Recording>> {
+    if options.user {
+        return Ok(None);
+    }
+    match root::record(program, arguments, instructions) {
+        Ok(recording) => Ok(Some(recording)),
+        // Both are asked for before the program is started.
+        Err(root::Failure::Watching(_)) if !options.exact => Ok(None),
+        Err(root::Failure::Watching(error) | root::Failure::Running(error)) => Err(error),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn user_recording(program: &Path, arguments: &[String]) -> io::Result<Recording> {
+    user::record(program, arguments)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn user_recording(_: &Path, _: &[String]) -> io::Result<Recording> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "recording without root works on x86-64 only: use sudo"))
 }

@@ -48,19 +48,40 @@ fn probes(instructions: &[Trigger], process: u32) -> Vec<Probe> {
     instructions.iter().filter_map(probe).collect()
 }
 
-pub(super) fn record(program: &Path, arguments: &[String], instructions: &[Trigger]) -> io::Result<Recording> {
-    let mut watcher = OpenWatcher::new(&file_systems()?)?;
-    let mut events = TreeEvents::of_this_thread()?;
+/// Why there is no recording.
+pub(super) enum Failure {
+    /// The kernel does not let us watch, or cannot. The program has not been started.
+    Watching(io::Error),
+    /// The program could not be started or followed.
+    Running(io::Error),
+}
+
+pub(super) fn record(
+    program: &Path,
+    arguments: &[String],
+    instructions: &[Trigger],
+) -> Result<Recording, Failure> {
+    let watching = || Ok((OpenWatcher::new(&file_systems()?)?, TreeEvents::of_this_thread()?));
+    let (mut watcher, mut events) = watching().map_err(Failure::Watching)?;
+    followed(program, arguments, instructions, &mut watcher, &mut events).map_err(Failure::Running)
+}
+
+fn followed(
+    program: &Path,
+    arguments: &[String],
+    instructions: &[Trigger],
+    watcher: &mut OpenWatcher,
+    events: &mut TreeEvents,
+) -> io::Result<Recording> {
     let started_ns = now_ns();
     let clock = Instant::now();
     let mut child = Command::new(program).args(arguments).spawn()?;
     let process = child.id();
     let mut seen = Seen { probes: probes(instructions, process), ..Seen::default() };
-    let status = watch(&mut watcher, &mut events, &mut seen, &mut child)?;
+    let status = watch(watcher, events, &mut seen, &mut child)?;
     let seconds = clock.elapsed().as_secs_f64();
-    drain(&mut watcher, &mut events, &mut seen)?;
+    drain(watcher, events, &mut seen)?;
     let lost = events.lost();
-    drop(events);
     seen.events.sort_by_key(Event::at_ns);
     let trace = trace(&mut seen, process, started_ns);
     let executed = seen.probes.into_iter().map(|probe| {
@@ -68,7 +89,15 @@ pub(super) fn record(program: &Path, arguments: &[String], instructions: &[Trigg
         (probe.trigger, at_us)
     });
     let executed_us = executed.collect();
-    Ok(Recording { recorder: Recorder::Tracepoints, trace, paths: seen.paths, executed_us, status, seconds, lost })
+    Ok(Recording {
+        recorder: Recorder::Tracepoints,
+        trace,
+        paths: seen.paths,
+        executed_us,
+        status,
+        seconds,
+        lost,
+    })
 }
 
 fn now_ns() -> u64 {
@@ -121,7 +150,9 @@ fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> Trace {
         match event {
             Event::Fork { process, parent, .. } => {
                 family.insert(*process);
-                if process != parent && let Some(inherited) = mappings.get(parent).cloned() {
+                if process != parent
+                    && let Some(inherited) = mappings.get(parent).cloned()
+                {
                     mappings.insert(*process, inherited);
                 }
             }
@@ -149,7 +180,8 @@ fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> Trace {
 
 /// Where in the file the address is, if the file is mapped there.
 fn code(mappings: &[Mapping], file: FileId, address: u64) -> Option<u64> {
-    let holds = |each: &&Mapping| each.file == file && (each.address..each.address + each.bytes).contains(&address);
+    let holds =
+        |each: &&Mapping| each.file == file && (each.address..each.address + each.bytes).contains(&address);
     let mapping = mappings.iter().rev().find(holds)?;
     Some(address - mapping.address + mapping.offset)
 }

@@ -1,0 +1,89 @@
+/* Reads what its arguments say, so that a recorder can be tested against a known set.
+   usage: program FIRST SECOND WAIT_MS MODE...
+   It reads 1 MiB of FIRST from 1 MiB on, waits, and reads SECOND whole through a mapping.
+   Modes: fork (a child reads), thread (a thread reads), exec (executes itself without modes), dlopen (loads libm),
+   ptrace (traces a child of its own). */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char **args;
+static long sum;
+
+static void read_first(void) {
+    static char buffer[1 << 20];
+    int fd = open(args[1], O_RDONLY);
+    if (fd < 0) exit(9);
+    if (pread(fd, buffer, sizeof buffer, 1 << 20) != sizeof buffer) exit(9);
+    for (size_t i = 0; i < sizeof buffer; i++) sum += buffer[i];
+    close(fd);
+}
+
+/* On a page of its own: it is executed once, after the wait. */
+__attribute__((noinline, aligned(65536))) static void read_second(void) {
+    struct stat info;
+    int fd = open(args[2], O_RDONLY);
+    if (fd < 0 || fstat(fd, &info) != 0) exit(9);
+    char *data = mmap(NULL, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    for (off_t i = 0; i < info.st_size; i += 4096) sum += data[i];
+    close(fd);
+}
+__attribute__((aligned(65536))) static const char padding[65536] = "x";
+
+static void *in_thread(void *unused) {
+    read_first();
+    return unused;
+}
+
+int main(int count, char **words) {
+    args = words;
+    const char *mode = count > 4 ? words[4] : "";
+    int status = 0;
+    if (!strcmp(mode, "exec")) {
+        char *again[] = {words[0], words[1], words[2], words[3], NULL};
+        execv("/proc/self/exe", again);
+        return 9;
+    }
+    if (!strcmp(mode, "ptrace")) {
+        pid_t child = fork();
+        if (child == 0) {
+            if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0) _exit(8);
+            raise(19);
+            _exit(7);
+        }
+        waitpid(child, &status, 0);
+        if (WIFSTOPPED(status)) {
+            ptrace(PTRACE_CONT, child, 0, 0);
+            waitpid(child, &status, 0);
+        }
+        printf("child %d\n", WEXITSTATUS(status));
+    }
+    if (!strcmp(mode, "fork")) {
+        pid_t child = fork();
+        if (child == 0) {
+            read_first();
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+    } else if (!strcmp(mode, "thread")) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, in_thread, NULL) != 0) return 9;
+        pthread_join(thread, NULL);
+    } else {
+        read_first();
+    }
+    if (!strcmp(mode, "dlopen") && dlopen("libm.so.6", RTLD_NOW) == NULL) return 9;
+    usleep(atoi(words[3]) * 1000);
+    read_second();
+    printf("sum %ld %c\n", sum, padding[0]);
+    return 3 + status;
+}
