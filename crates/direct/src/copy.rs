@@ -37,6 +37,38 @@ global_asm!(
     "rep movsb",
     "mov eax, 1",
     "ret",
+    // copy_around(to, from, bytes), of at least 160 bytes: as copy, but what is written goes around the caches.
+    ".globl warmset_direct_copy_around",
+    ".hidden warmset_direct_copy_around",
+    "warmset_direct_copy_around:",
+    "mov ecx, edi",
+    "neg ecx",
+    "and ecx, 31",
+    "sub rdx, rcx",
+    "rep movsb",
+    "mov rcx, rdx",
+    "shr rcx, 7",
+    "5: prefetcht0 [rsi + 1024]",
+    "prefetcht0 [rsi + 1088]",
+    "vmovdqu ymm0, [rsi]",
+    "vmovdqu ymm1, [rsi + 32]",
+    "vmovdqu ymm2, [rsi + 64]",
+    "vmovdqu ymm3, [rsi + 96]",
+    "vmovntdq [rdi], ymm0",
+    "vmovntdq [rdi + 32], ymm1",
+    "vmovntdq [rdi + 64], ymm2",
+    "vmovntdq [rdi + 96], ymm3",
+    "sub rsi, -128",
+    "sub rdi, -128",
+    "dec rcx",
+    "jnz 5b",
+    "sfence",
+    "vzeroupper",
+    "and edx, 127",
+    "mov ecx, edx",
+    "rep movsb",
+    "mov eax, 1",
+    "ret",
     // The same by string moves alone, for processors without 32-byte registers.
     ".globl warmset_direct_copy_string",
     ".hidden warmset_direct_copy_string",
@@ -74,6 +106,7 @@ global_asm!(
 
 unsafe extern "C" {
     fn warmset_direct_copy(to: *mut u8, from: *const u8, bytes: usize) -> u32;
+    fn warmset_direct_copy_around(to: *mut u8, from: *const u8, bytes: usize) -> u32;
     fn warmset_direct_copy_string(to: *mut u8, from: *const u8, bytes: usize) -> u32;
     fn warmset_direct_touch(first: *const u8, last: *const u8) -> u32;
     static warmset_direct_guarded: [usize; 3];
@@ -102,18 +135,25 @@ fn has_wide_registers() -> bool {
     }
 }
 
-/// Copies; false at a fault, with a part of `to` written.
+/// Copies into a file go around the caches from here on: measured on AMD EPYC, 64 KiB take 3.3 instead of 5.3 µs.
+pub const AROUND_INTO_FILE: usize = 16 << 10;
+/// Copies into the program's buffer do from here on: the caches would not hold so much.
+pub const AROUND_INTO_BUFFER: usize = 4 << 20;
+
+/// Copies, from `around` bytes on around the caches; false at a fault, with a part of `to` written.
 ///
 /// # Safety
 /// `to` and `from` are memory of the program's, or of a mapping that stays in place, or not mapped at all; what is
 /// written there may be changed by others meanwhile. The handlers of `fault` are installed.
-pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
+pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize, around: usize) -> bool {
     // SAFETY: as the caller promises; each of them ends at a fault.
     unsafe {
-        if has_wide_registers() {
-            warmset_direct_copy(to, from, bytes) != 0
-        } else {
+        if !has_wide_registers() {
             warmset_direct_copy_string(to, from, bytes) != 0
+        } else if bytes >= around {
+            warmset_direct_copy_around(to, from, bytes) != 0
+        } else {
+            warmset_direct_copy(to, from, bytes) != 0
         }
     }
 }

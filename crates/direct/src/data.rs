@@ -75,8 +75,8 @@ impl Operation {
         // other side is the program's. The handlers were installed before any file was mapped.
         unsafe {
             match way {
-                Way::Read => copy::copy(buffer, here, bytes),
-                Way::Write => copy::copy(here, buffer, bytes),
+                Way::Read => copy::copy(buffer, here, bytes, copy::AROUND_INTO_BUFFER),
+                Way::Write => copy::copy(here, buffer, bytes, copy::AROUND_INTO_FILE),
             }
         }
     }
@@ -190,8 +190,10 @@ unsafe fn serve_vector(
     let count = usize::try_from(count).ok().filter(|count| (1..=BUFFERS_MAX).contains(count))?;
     let mut buffers = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; BUFFERS_MAX];
     // SAFETY: the program's array may be bad, and the copy ends at a fault; ours has room for `count`.
-    let is_read =
-        unsafe { copy::copy(buffers.as_mut_ptr().cast(), vector.cast(), count * size_of::<iovec>()) };
+    let is_read = unsafe {
+        let bytes = count * size_of::<iovec>();
+        copy::copy(buffers.as_mut_ptr().cast(), vector.cast(), bytes, copy::AROUND_INTO_BUFFER)
+    };
     let buffers = buffers.get(..count).filter(|_| is_read)?;
     let bytes = buffers
         .iter()

@@ -60,8 +60,11 @@ impl Slot {
         self.active.load(Ordering::SeqCst) == 0
     }
 
+    /// Not by a locked instruction, which would cost as much as a small copy: a count can be lost where a handler
+    /// interrupts this, or threads share the slot.
     pub fn count(&self, counter: Counter, more: u64) {
-        self.counters[counter as usize].fetch_add(more, Ordering::Relaxed);
+        let counter = &self.counters[counter as usize];
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
     fn restart(&self, active: u32) {
