@@ -150,9 +150,8 @@ pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
     let periodic = scenario.events.iter().any(|event| event.every_s > 0.0);
     if scenario.events.is_empty() {
         scenario.seconds = match policy {
-            "warm" => scenario.seconds,
             _ if policy.starts_with("tpp") => scenario.seconds * 15.0,
-            _ if policy.starts_with("memtis") => scenario.seconds * 1.5,
+            _ if policy == "warm" || policy.starts_with("memtis") => scenario.seconds * 1.5,
             _ => scenario.seconds * 0.5,
         };
     } else if policy.starts_with("tpp") && !periodic {

@@ -71,15 +71,18 @@ pub struct Climb {
     /// What was measured before this step.
     before: Option<f64>,
     turns: u32,
+    /// Whether it began with a long step, which is judged under way.
+    long: bool,
     /// The smallest step was no good and is being taken back.
     last: bool,
 }
 
 impl Climb {
-    /// Begins with a step of the size that the difference of the latencies calls for, towards the faster tier.
+    /// Begins with a step of the size that the difference of the latencies calls for, towards the faster tier; a search
+    /// that repeats one begins with a small step.
     #[must_use]
-    pub fn new(gap: f64) -> Self {
-        let step = if gap > 0.3 { 1.0 } else { STEP_FIRST };
+    pub fn new(gap: f64, repeated: bool) -> Self {
+        let step = if gap > 0.3 { 1.0 } else { STEP_FIRST * if repeated { 0.5 } else { 1.0 } };
         Self {
             phase: if gap > 0.3 { Phase::Move } else { Phase::Measure },
             up: true,
@@ -90,6 +93,7 @@ impl Climb {
             watched: 0.0,
             before: None,
             turns: 0,
+            long: gap > 0.3,
             last: false,
         }
     }
@@ -148,6 +152,7 @@ impl Climb {
                     self.now = Mean::default();
                     if worse {
                         self.step -= self.left;
+                        self.left = 0.0;
                         self.phase = Phase::Settle;
                         self.wait_ns = SETTLE_NS;
                     }
@@ -169,10 +174,11 @@ impl Climb {
         let before = self.before.replace(value);
         match before {
             // The first measurement, or the one after a long first step, which was judged under way.
-            None if self.step >= 1.0 || self.step - self.left > STEP_FIRST => self.turn_with(STEP_FIRST),
+            // A long step was judged under way; small ones now find the best nearby.
+            None if self.long => self.turn_with(STEP_FIRST),
             None => self.go(self.step),
             Some(before) if value > before => {
-                self.go(if self.turns == 0 { self.step * 2.0 } else { self.step })
+                self.go(if self.turns == 0 { self.step * 2.0 } else { self.step });
             }
             Some(_) => self.turn(),
         }
@@ -205,7 +211,7 @@ mod tests {
     /// Runs the search on a known curve whose best share is `best`; gives the share it ends at.
     fn search(best: f64, start: f64, gap: f64) -> f64 {
         let mut share = start;
-        let mut climb = Climb::new(gap);
+        let mut climb = Climb::new(gap, false);
         for _ in 0..10_000 {
             if let Some((up, left)) = climb.wanted() {
                 let step = left.min(0.005).min(if up { 1.0 - share } else { share });

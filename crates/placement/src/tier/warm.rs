@@ -163,7 +163,7 @@ impl Warm {
     fn begin(&mut self, long: bool) {
         self.again = long;
         self.list_pairs();
-        self.next_pair(long);
+        self.next_pair(long, false);
     }
 
     fn list_pairs(&mut self) {
@@ -174,7 +174,7 @@ impl Warm {
         }
     }
 
-    fn next_pair(&mut self, long: bool) {
+    fn next_pair(&mut self, long: bool, repeated: bool) {
         self.plan = Plan::default();
         self.climb = self.pairs.pop().map(|pair| {
             self.pair = pair;
@@ -183,7 +183,8 @@ impl Warm {
             if low > high {
                 self.pair = (pair.1, pair.0);
             }
-            Climb::new(if long { (high - low).abs() / low.min(high).max(1.0) } else { 0.0 })
+            let gap = if long { (high - low).abs() / low.min(high).max(1.0) } else { 0.0 };
+            Climb::new(gap, repeated)
         });
     }
 
@@ -318,9 +319,9 @@ impl Warm {
             if self.pairs.is_empty() && self.again {
                 self.again = false;
                 self.list_pairs();
-                self.next_pair(false);
+                self.next_pair(false, true);
             } else {
-                self.next_pair(self.again);
+                self.next_pair(self.again, !self.again);
             }
             return;
         }
