@@ -1,4 +1,4 @@
-"""`warmset tier` in a real kernel with two and with three memory nodes, under emulation. See crates/tiering/tests/guest."""
+"""`warmset tier` in a real kernel with several memory nodes, under emulation. See crates/tiering/tests/guest."""
 
 from __future__ import annotations
 

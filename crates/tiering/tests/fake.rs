@@ -16,8 +16,8 @@ use warmset_tiering::{
     Topology, Tracker,
 };
 
-const CHUNKS: usize = 32;
-const HOT: usize = 10;
+const CHUNKS: usize = 64;
+const HOT: usize = 40;
 
 #[derive(Debug, Default)]
 struct Books {
