@@ -99,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    seconds, runs = (5, 1) if quick else (30, 3)
+    seconds, runs = (5, 1) if quick else (15, 3)
     area, start = idle_map()
     step = MAP_BYTES // REGIONS_BUSY // CHUNK_BYTES * CHUNK_BYTES
     busy = [
