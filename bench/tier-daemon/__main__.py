@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from harness import machine
@@ -83,7 +84,7 @@ def kernel_thread() -> dict | None:
     return json.loads(found.group(1))
 
 
-def part(name: str, measure) -> dict | None:
+def part(name: str, measure: Callable[[], dict | None]) -> dict | None:
     """Measures once; an interrupted run takes up what is there."""
     path = PARTS / f"{name}.json"
     if not path.exists():
@@ -98,10 +99,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    seconds, runs = (5, 1) if quick else (30, 3)
+    seconds, runs = (5, 1) if quick else (15, 3)
     area, start = idle_map()
     step = MAP_BYTES // REGIONS_BUSY // CHUNK_BYTES * CHUNK_BYTES
-    busy = [{"start": start + i * step, "end": start + i * step + CHUNK_BYTES, "rate": 1.0} for i in range(REGIONS_BUSY)]
+    busy = [
+        {"start": start + i * step, "end": start + i * step + CHUNK_BYTES, "rate": 1.0} for i in range(REGIONS_BUSY)
+    ]
     raw = {"quick": quick, "idle": [], "busy": []}
     for run in range(runs):
         raw["idle"].append(part(f"idle-{run}-{seconds}", lambda: daemon([], seconds)))

@@ -96,30 +96,36 @@ class Run:
     done: bool = False
 
 
-def command(initramfs: Path, nodes: int, arguments: str) -> list[str]:
-    """QEMU with all processors on node 0 and the others at growing distances."""
+def command(initramfs: Path, nodes: int, arguments: str, plugged: bool) -> list[str]:
+    """QEMU with all processors on node 0 and the others at growing distances; the last may be plugged in."""
     words = [
-        "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", str(nodes * NODE_MIB),
+        "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", "2",
         "-kernel", str(KERNEL), "-initrd", str(initramfs), "-nographic", "-no-reboot", "-nodefaults",
         "-serial", "stdio", "-monitor", "none",
         "-append", f"console=ttyS0 quiet panic=-1 transparent_hugepage=madvise {arguments}",
     ]  # fmt: skip
+    at_boot = nodes - 1 if plugged else nodes
+    words += ["-m", f"{at_boot * NODE_MIB}" + (",slots=1,maxmem=4G" if plugged else "")]
     for node in range(nodes):
         cpus = ",cpus=0-1" if node == 0 else ""
+        memory = f",memdev=m{node}" if node < at_boot else ""
         words += ["-object", f"memory-backend-ram,id=m{node},size={NODE_MIB}M"]
-        words += ["-numa", f"node,nodeid={node},memdev=m{node}{cpus}"]
+        words += ["-numa", f"node,nodeid={node}{memory}{cpus}"]
+        if node >= at_boot:
+            words += ["-device", f"pc-dimm,id=dimm{node},memdev=m{node},node={node}"]
     for a in range(nodes):
         for b in range(a + 1, nodes):
             words += ["-numa", f"dist,src={a},dst={b},val={10 + 10 * b}"]
     return words
 
 
-def run(initramfs: Path, nodes: int, arguments: str) -> Run:
+def run(initramfs: Path, nodes: int, arguments: str, plugged: bool = False) -> Run:
     """Boots it, and reads what it says until it is done, silent for too long, or out of time."""
     result = Run()
     process = subprocess.Popen(
-        command(initramfs, nodes, arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+        command(initramfs, nodes, arguments, plugged),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
     begin = time.monotonic()
     try:
         with selectors.DefaultSelector() as selector:

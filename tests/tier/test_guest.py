@@ -1,4 +1,4 @@
-"""`warmset tier` in a real kernel with two and with three memory nodes, under emulation. See crates/tiering/tests/guest."""
+"""`warmset tier` in a real kernel with several memory nodes, under emulation. See crates/tiering/tests/guest."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ def three_nodes(initramfs: Path) -> guest.Run:
     return guest.run(initramfs, 3, "warmset.scenarios=three numa_balancing=disable")
 
 
+@pytest.fixture(scope="session")
+def plugged_node(initramfs: Path) -> guest.Run:
+    """All scenarios for a second node that was plugged in."""
+    return guest.run(initramfs, 2, "warmset.scenarios=plugged memhp_default_state=online_movable", plugged=True)
+
+
 @pytest.mark.parametrize("name", scenarios("TWO_NODES"))
 def test_on_two_nodes(two_nodes: guest.Run, name: str) -> None:
     assert two_nodes.outcomes.get(name) == "ok", two_nodes.output
@@ -52,3 +58,10 @@ def test_on_two_nodes(two_nodes: guest.Run, name: str) -> None:
 @pytest.mark.parametrize("name", scenarios("THREE_NODES"))
 def test_on_three_nodes(three_nodes: guest.Run, name: str) -> None:
     assert three_nodes.outcomes.get(name) == "ok", three_nodes.output
+
+
+@pytest.mark.parametrize("name", scenarios("PLUGGED_NODE"))
+def test_on_a_plugged_node(plugged_node: guest.Run, name: str) -> None:
+    if f"SKIPPED {name}" in plugged_node.output:
+        pytest.skip(plugged_node.output.split(f"SKIPPED {name}")[1].splitlines()[0])
+    assert plugged_node.outcomes.get(name) == "ok", plugged_node.output

@@ -109,6 +109,9 @@ pub struct Config {
     /// Page size of the pool.
     #[serde(default)]
     pub huge_pages: HugePages,
+    /// The NUMA node that the pool's memory comes from; none: where the kernel takes it.
+    #[serde(default)]
+    pub node: Option<u32>,
     /// How files are read and written.
     #[serde(default)]
     pub io: Io,
@@ -133,6 +136,7 @@ impl Config {
             budget_bytes_max: None,
             flash_bytes_max: None,
             huge_pages: HugePages::default(),
+            node: None,
             io: Io::default(),
             names: Names::default(),
             system: Root::live(),
@@ -199,6 +203,7 @@ impl fmt::Debug for Config {
             .field("budget_bytes_max", &self.budget_bytes_max)
             .field("flash_bytes_max", &self.flash_bytes_max)
             .field("huge_pages", &self.huge_pages)
+            .field("node", &self.node)
             .field("io", &self.io)
             .field("names", &self.names)
             .finish_non_exhaustive()

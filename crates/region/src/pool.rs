@@ -36,6 +36,11 @@ impl Pool {
             )
         })?;
         let frames = reserve_frames(pool_frames as usize * FRAME_BYTES, pages, &config.names)?;
+        if let Some(node) = config.node {
+            frames.bind_to_node(node).map_err(|error| {
+                Error::config("node", format!("memory cannot be taken from NUMA node {node}: {error}"))
+            })?;
+        }
         let window_frames = window_frames(pool_frames);
         let window = Reservation::anonymous(window_frames as usize * FRAME_BYTES)
             .map_err(|error| no_addresses(window_frames, &error, &config.names))?;

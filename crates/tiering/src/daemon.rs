@@ -96,11 +96,12 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Looks at the process once.
+    /// Looks at the process once. `root` is where the machine's files are read from.
     ///
     /// # Errors
     /// When the policy does not fit or the process cannot be looked at.
     pub fn new(
+        root: Root,
         settings: Settings,
         target: Target,
         topology: Topology,
@@ -108,7 +109,6 @@ impl Daemon {
         latency: Box<dyn LatencySource>,
         mover: Box<dyn Mover>,
     ) -> Result<Self, Error> {
-        let root = Root::live();
         let empty = Layout { capacity_pages: vec![0; topology.tiers.len()], page_bytes: CHUNK_BYTES };
         settings.check(topology.tiers.len())?;
         let first = settings.policy(&empty)?;

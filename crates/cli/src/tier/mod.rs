@@ -154,7 +154,7 @@ fn daemon(wanted: &TierArgs, pid: u32, interval: Duration) -> Result<Daemon, Fai
         _ => Box::new(DamonTracker::start(pid, interval).map_err(Error::from)?),
     };
     let mover = Box::new(KernelMover::default());
-    Ok(Daemon::new(settings, target, topology, tracker, latency, mover)?)
+    Ok(Daemon::new(root, settings, target, topology, tracker, latency, mover)?)
 }
 
 fn latency(wanted: &TierArgs, root: &Root, topology: &Topology) -> Result<Box<dyn LatencySource>, Failure> {

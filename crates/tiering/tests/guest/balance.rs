@@ -42,7 +42,8 @@ impl Balance {
         let topology = Topology::read(&Root::live(), false).expect("nodes");
         let latency = Box::new(ScriptedSource::open(&script).expect("a script"));
         let mover = Box::new(KernelMover::default());
-        let daemon = Daemon::new(settings, target, topology, tracker, latency, mover).expect("a daemon");
+        let daemon =
+            Daemon::new(Root::live(), settings, target, topology, tracker, latency, mover).expect("a daemon");
         Self { workload, daemon, script, moves: HashMap::new() }
     }
 

@@ -130,7 +130,6 @@ pub fn program_keeps_its_exit_code() {
     assert_eq!(output.status.code(), Some(101), "a panic's: {}", said(&output));
 }
 
-/// Runs last: the node stays offline.
 pub fn nodes_that_go_offline_are_told() {
     script();
     let mut workload = Workload::start(8, 2, true);

@@ -20,7 +20,7 @@ const SCENARIO_MAX: Duration = Duration::from_secs(150);
 
 type Scenario = (&'static str, fn());
 
-const TWO_NODES: [Scenario; 13] = [
+const TWO_NODES: [Scenario; 12] = [
     ("the_nodes_are_tiers_nearest_first", watching::nodes_are_tiers),
     ("the_tracker_finds_the_hot_part", watching::tracker_finds_the_hot_part),
     ("the_probe_measures_each_node", watching::probe_measures_each_node),
@@ -33,13 +33,16 @@ const TWO_NODES: [Scenario; 13] = [
     ("damon_is_off_after_kill_9", commands::damon_is_off_after_kill_9),
     ("bad_calls_are_told", commands::bad_calls_are_told),
     ("a_program_keeps_its_exit_code", commands::program_keeps_its_exit_code),
-    ("nodes_that_go_offline_are_told", commands::nodes_that_go_offline_are_told),
 ];
 
 const THREE_NODES: [Scenario; 2] = [
     ("three_tiers_are_balanced", balance::three_tiers_are_balanced),
     ("policies_for_two_tiers_say_so", commands::policies_for_two_tiers_say_so),
 ];
+
+/// Node 1 is plugged in, which lets it go offline.
+const PLUGGED_NODE: [Scenario; 1] =
+    [("nodes_that_go_offline_are_told", commands::nodes_that_go_offline_are_told)];
 
 /// For `make bench B=tier-daemon`: nothing is asserted.
 const COST: [Scenario; 1] = [("what_watching_an_idle_map_costs", watching::cost_of_an_idle_map)];
@@ -50,7 +53,7 @@ fn main() {
     match words[..] {
         ["workload", ref options @ ..] => workload::run(options),
         ["scenario", name] => {
-            let all = TWO_NODES.iter().chain(&THREE_NODES).chain(&COST);
+            let all = TWO_NODES.iter().chain(&THREE_NODES).chain(&PLUGGED_NODE).chain(&COST);
             let (_, scenario) =
                 all.clone().find(|(known, _)| *known == name).expect("a scenario of this name");
             scenario();
@@ -71,6 +74,7 @@ fn boot() {
     let chosen = line.split_whitespace().find_map(|word| word.strip_prefix("warmset.scenarios="));
     let scenarios: &[Scenario] = match chosen {
         Some("three") => &THREE_NODES,
+        Some("plugged") => &PLUGGED_NODE,
         Some("cost") => &COST,
         _ => &TWO_NODES,
     };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use warmset_platform::mm::{HUGE_PAGE_BYTES, Reservation};
+use warmset_platform::mm::HUGE_PAGE_BYTES;
+use warmset_region::{Config, Store};
 use warmset_tiering::Mover;
 use warmset_tiering::mover::{CALL_MS_MAX, KernelMover};
 
@@ -115,12 +116,22 @@ pub fn process_is_unharmed() {
 
 pub fn pool_is_bound_to_a_node() {
     for node in 0..2_u32 {
-        let pool = Reservation::anonymous(4 * HUGE_PAGE_BYTES).expect("addresses");
-        pool.bind_to_node(node).expect("a policy");
-        pool.populate(0, 4 * HUGE_PAGE_BYTES).expect("memory");
-        let addresses: Vec<u64> =
-            (0..4 * PAGES).map(|page| pool.base() as u64 + page * PAGE as u64).collect();
+        let mut config = Config::new("/tmp", 4 * HUGE_PAGE_BYTES as u64);
+        config.node = Some(node);
+        let store = Store::open(config).expect("a store");
+        let region = store.create_region().expect("a region");
+        let mut addresses = Vec::new();
+        for _ in 0..2 {
+            let segment = region.write(&vec![7; HUGE_PAGE_BYTES]).expect("a segment");
+            let pin = region.pin(segment).expect("a pin");
+            let start = pin.as_ptr() as u64;
+            addresses.extend((0..PAGES).map(|page| start + page * PAGE as u64));
+        }
         let places = KernelMover::default().locations(std::process::id(), &addresses).expect("locations");
         assert!(places.iter().all(|place| u32::try_from(*place) == Ok(node)), "node {node}: {places:?}");
     }
+    let mut config = Config::new("/tmp", 4 * HUGE_PAGE_BYTES as u64);
+    config.node = Some(9);
+    let error = Store::open(config).expect_err("no node 9").to_string();
+    assert!(error.contains("NUMA node 9"), "{error}");
 }

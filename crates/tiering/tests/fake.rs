@@ -1,0 +1,233 @@
+//! The loop with a scripted tracker, scripted latencies and a mover that only keeps books, on any machine.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use warmset_platform::mm::Reservation;
+use warmset_platform::sysinfo::Root;
+use warmset_tiering::{
+    Access, CHUNK_BYTES, Daemon, Error, LatencySource, Mover, Outcome, Reading, Report, Settings, Target,
+    Topology, Tracker,
+};
+
+const CHUNKS: usize = 64;
+const HOT: usize = 40;
+
+#[derive(Debug, Default)]
+struct Books {
+    nodes: HashMap<u64, u32>,
+    asked: Vec<u64>,
+    /// What the next moves come to, if not to a move.
+    refuse: Option<Refusal>,
+    latencies: Vec<Option<(f64, f64)>>,
+    tracker_stopped: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    Shared,
+    Permission,
+}
+
+#[derive(Debug, Clone)]
+struct Fake(Rc<RefCell<Books>>, u64);
+
+impl Tracker for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn collect(&mut self) -> io::Result<Vec<Access>> {
+        if self.0.borrow().tracker_stopped {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(vec![Access { start: self.1, end: self.1 + HOT as u64 * CHUNK_BYTES, rate: 2.0 }])
+    }
+
+    fn accesses_per_rate_s(&self) -> f64 {
+        50.0
+    }
+}
+
+impl LatencySource for Fake {
+    fn name(&self) -> &'static str {
+        "fake"
+    }
+
+    fn read(&mut self, shares: &[f64]) -> Vec<Reading> {
+        let books = self.0.borrow();
+        let latency =
+            |(line, share): (&Option<(f64, f64)>, &f64)| line.map(|(base, slope)| base + slope * share);
+        let readings = books.latencies.iter().zip(shares).map(latency);
+        readings.map(|latency_ns| Reading { latency_ns, rate_per_ns: None }).collect()
+    }
+}
+
+impl Mover for Fake {
+    fn locations(&mut self, _pid: u32, addresses: &[u64]) -> io::Result<Vec<i32>> {
+        let books = self.0.borrow();
+        let node = |address: &u64| books.nodes.get(&(address / CHUNK_BYTES)).map_or(-2, |node| *node as i32);
+        Ok(addresses.iter().map(node).collect())
+    }
+
+    fn move_chunk(&mut self, _pid: u32, start: u64, node: u32) -> io::Result<Outcome> {
+        let mut books = self.0.borrow_mut();
+        books.asked.push(start);
+        match books.refuse {
+            Some(Refusal::Permission) => return Err(io::Error::from_raw_os_error(1)),
+            Some(Refusal::Shared) => return Ok(Outcome { left: 512, shared: 512, ..Outcome::default() }),
+            None => {}
+        }
+        books.nodes.insert(start / CHUNK_BYTES, node);
+        Ok(Outcome { moved_bytes: CHUNK_BYTES, there: 512, ..Outcome::default() })
+    }
+}
+
+struct Bench {
+    daemon: Daemon,
+    books: Rc<RefCell<Books>>,
+    base: u64,
+    machine: tempfile::TempDir,
+    _memory: Reservation,
+}
+
+fn write_node(machine: &Path, node: u32, cpus: &str) {
+    let directory = machine.join(format!("sys/devices/system/node/node{node}"));
+    fs::create_dir_all(&directory).unwrap();
+    let meminfo = format!("Node {node} MemTotal: 4194304 kB\nNode {node} MemFree: 2097152 kB\n");
+    fs::write(directory.join("meminfo"), meminfo).unwrap();
+    fs::write(directory.join("cpulist"), cpus).unwrap();
+    fs::write(directory.join("distance"), if node == 0 { "10 20\n" } else { "20 10\n" }).unwrap();
+}
+
+impl Bench {
+    fn new(dry_run: bool, limit_bytes_per_s: u64) -> Self {
+        let machine = tempfile::tempdir().unwrap();
+        symlink("/proc", machine.path().join("proc")).unwrap();
+        write_node(machine.path(), 0, "0-1\n");
+        write_node(machine.path(), 1, "\n");
+        let root = Root::at(machine.path());
+        let memory = Reservation::anonymous(CHUNKS * CHUNK_BYTES as usize).unwrap();
+        let base = memory.base() as u64;
+        let nodes = (0..CHUNKS as u64).map(|at| (base / CHUNK_BYTES + at, 0)).collect();
+        let latencies = vec![Some((100.0, 100.0)), Some((120.0, 100.0))];
+        let books = Rc::new(RefCell::new(Books { nodes, latencies, ..Books::default() }));
+        let fake = Fake(Rc::clone(&books), base);
+        let interval = Duration::from_millis(400);
+        let settings = Settings { policy: "warm".into(), dry_run, limit_bytes_per_s, interval };
+        let topology = Topology::read(&root, false).unwrap();
+        let target = Target::new(std::process::id()).unwrap();
+        let (tracker, latency, mover) = (Box::new(fake.clone()), Box::new(fake.clone()), Box::new(fake));
+        let daemon = Daemon::new(root, settings, target, topology, tracker, latency, mover).unwrap();
+        Self { daemon, books, base, machine, _memory: memory }
+    }
+
+    fn steps(&mut self, count: usize) -> Vec<Report> {
+        (0..count).map(|_| self.daemon.step().unwrap()).collect()
+    }
+
+    /// The part of the hot chunks on node 0.
+    fn share(&self) -> f64 {
+        let books = self.books.borrow();
+        let hot = (0..HOT as u64).filter(|at| books.nodes[&(self.base / CHUNK_BYTES + at)] == 0).count();
+        hot as f64 / HOT as f64
+    }
+}
+
+const UNLIMITED: u64 = u64::MAX / 4;
+
+#[test]
+fn the_share_goes_to_the_balance_and_stays() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    bench.steps(60);
+    assert!((bench.share() - 0.6).abs() <= 0.11, "{}", bench.share());
+    let before = bench.books.borrow().asked.len();
+    bench.steps(60);
+    assert_eq!(bench.books.borrow().asked.len(), before, "a balanced process is left alone");
+    // Contention on node 0.
+    bench.books.borrow_mut().latencies[0] = Some((200.0, 100.0));
+    bench.steps(100);
+    assert!(bench.share() <= 0.21, "{}", bench.share());
+    let counters = *bench.daemon.counters();
+    let moved = (bench.books.borrow().asked.len() as u64) * CHUNK_BYTES;
+    assert_eq!(counters.promoted_bytes + counters.demoted_bytes, moved);
+}
+
+#[test]
+fn a_dry_run_moves_nothing_and_says_what_it_would() {
+    let mut bench = Bench::new(true, UNLIMITED);
+    let reports = bench.steps(20);
+    assert!(bench.books.borrow().asked.is_empty());
+    assert!(
+        reports.iter().any(|report| report.moves.iter().any(|line| line.to == 1 && line.moved_bytes == 0))
+    );
+}
+
+#[test]
+fn no_more_than_the_limit_is_moved() {
+    // Steps are a millisecond apart: no chunk fits what may be moved in one.
+    let mut bench = Bench::new(false, 1 << 20);
+    bench.steps(30);
+    assert!(bench.books.borrow().asked.is_empty());
+}
+
+#[test]
+fn without_latencies_nothing_is_decided_and_it_is_said() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    bench.books.borrow_mut().latencies[1] = None;
+    let reports = bench.steps(20);
+    assert!(bench.books.borrow().asked.is_empty());
+    let warnings: Vec<_> = reports.iter().flat_map(|report| &report.warnings).collect();
+    let stopped = warnings.iter().filter(|text| text.contains("has stopped")).count();
+    assert_eq!(stopped, 1, "said once: {warnings:?}");
+    assert_eq!(bench.daemon.counters().quanta_without_latency, 20);
+}
+
+#[test]
+fn a_chunk_that_cannot_be_moved_is_left_alone() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    bench.books.borrow_mut().refuse = Some(Refusal::Shared);
+    bench.steps(60);
+    let mut asked = bench.books.borrow().asked.clone();
+    assert!(!asked.is_empty() && bench.daemon.counters().failures.shared == asked.len() as u64);
+    asked.sort_unstable();
+    let all = asked.len();
+    asked.dedup();
+    assert_eq!(asked.len(), all, "each was tried once");
+}
+
+#[test]
+fn a_missing_permission_is_an_error() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    bench.books.borrow_mut().refuse = Some(Refusal::Permission);
+    let error = (0..60).find_map(|_| bench.daemon.step().err()).unwrap();
+    assert!(matches!(error, Error::MayNotMove { .. }), "{error}");
+}
+
+#[test]
+fn a_tracker_that_stops_is_an_error() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    bench.books.borrow_mut().tracker_stopped = true;
+    assert!(matches!(bench.daemon.step(), Err(Error::TrackerStopped { tracker: "fake", .. })));
+}
+
+#[test]
+fn a_node_that_goes_offline_ends_it() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    fs::remove_dir_all(bench.machine.path().join("sys/devices/system/node/node1")).unwrap();
+    let begin = std::time::Instant::now();
+    let error = loop {
+        match bench.daemon.step() {
+            Err(error) => break error,
+            // Nodes are read anew every two seconds.
+            Ok(_) => assert!(begin.elapsed() < Duration::from_secs(60)),
+        }
+    };
+    assert!(matches!(error, Error::NodesGone(1)), "{error}");
+}
