@@ -1,4 +1,4 @@
-"""Cold and warm starts: files are evicted one by one and checked with cachestat(2), and memory is warmed before each run."""
+"""Cold and warm starts: files are evicted one by one, checked with cachestat(2), and memory is warmed before each run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def resident_fraction(paths: Iterable[Path]) -> float:
 
 def resident_pages(path: str) -> set[int]:
     """The numbers of the file's pages in the page cache, from mincore(2)."""
-    size = os.path.getsize(path)
+    size = Path(path).stat().st_size
     if size == 0:
         return set()
     count = -(-size // PAGE)
@@ -110,7 +110,7 @@ def profile_of(warmset: str, environment: dict[str, str]) -> dict:
 
 
 def unused_fraction(profile: dict, touched: dict[str, set[int]]) -> float:
-    """Which part of the profile's bytes belongs to pages that a run did not touch, of the files that could be evicted."""
+    """Which part of the profile's bytes is in pages that a run did not touch, of the files that could be evicted."""
     fetched = unused = 0
     for read in profile["reads"]:
         pages = touched.get(profile["files"][read["file"]]["path"])
@@ -125,6 +125,6 @@ def unused_fraction(profile: dict, touched: dict[str, set[int]]) -> float:
 def touched_pages(command: list[str], environment: dict[str, str], files: list[str]) -> dict[str, set[int]]:
     """What one run touches of each file that can be evicted. The disk must not read ahead meanwhile."""
     evict(files)
-    empty = [path for path in files if os.path.exists(path) and not resident_pages(path)]
+    empty = [path for path in files if Path(path).exists() and not resident_pages(path)]
     timed(command, environment)
     return {path: resident_pages(path) for path in empty}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib
+from matplotlib import pyplot as plt
 
 matplotlib.use("Agg")
 matplotlib.rcParams["svg.fonttype"] = "none"
-from matplotlib import pyplot as plt
 
 COLOURS = {"cold": "#9aa5b1", "run": "#d9480f", "warm": "#dee2e6"}
 

@@ -104,7 +104,9 @@ def measure(
                     coldstart.timed(command, environment)
                 coldstart.warm_memory()
                 # What starting anything at all needs belongs to no variant.
-                subprocess.run(["sh", "-c", f"exec {warmset} --version"], env=environment, check=True, capture_output=True)
+                subprocess.run(
+                    ["sh", "-c", f"exec {warmset} --version"], env=environment, check=True, capture_output=True
+                )
                 taken = figure(coldstart.timed(started(name, command, warmset), environment))
                 if turn > 0:
                     seconds[name].append(round(taken, 5))

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import chart
 from harness import coldstart
@@ -31,7 +30,6 @@ def whole(done: Timed) -> float:
     return done.seconds
 
 
-
 @dataclass(frozen=True)
 class Suite:
     """One benchmark: its programs, and what of a run is its figure."""
@@ -49,8 +47,12 @@ class Suite:
         parser = argparse.ArgumentParser(prog=f"make bench B={self.name}")
         parser.add_argument("--quick", action="store_true", help="few programs and rounds; for tests")
         parser.add_argument("--rounds", type=int, help="timed rounds (9; 2 with --quick)")
-        parser.add_argument("--read-ahead", help="KiB, comma-separated; 0 is the machine's value (128,0; 128 with --quick)")
-        parser.add_argument("--programs", help="names, comma-separated: " + ",".join(each.name for each in self.programs))
+        parser.add_argument(
+            "--read-ahead", help="KiB, comma-separated; 0 is the machine's value (128,0; 128 with --quick)"
+        )
+        parser.add_argument(
+            "--programs", help="names, comma-separated: " + ",".join(each.name for each in self.programs)
+        )
         parser.add_argument("--again", action="store_true", help="forget what was measured before")
         parser.add_argument("--warmset", default=str(ROOT / "target" / "release" / "warmset"), help="the command")
         parser.add_argument("--no-recording", action="store_true", help="do not measure what recording costs")
@@ -113,13 +115,17 @@ class Suite:
         """Writes raw figures, tables and chart, and prints the result."""
         run = Run.create(self.name, options.quick)
         chart.save(results, run.directory / f"{self.name}.svg")
-        raw = {"machine": describe(), "commands": commands, "missing": missing, "results": results, "recording": recorded}
+        raw = {
+            "machine": describe(),
+            "commands": commands,
+            "missing": missing,
+            "results": results,
+            "recording": recorded,
+        }
         run.write("raw.json", json.dumps(raw) + "\n")
         tables = "\n".join([*(table(key, of) for key, of in results.items()), *recording_table(recorded)])
         quick = " QUICK=1" if options.quick else ""
-        rounds = ", ".join(
-            f"{key}: {min(each['rounds'] for each in of.values())}" for key, of in results.items()
-        )
+        rounds = ", ".join(f"{key}: {min(each['rounds'] for each in of.values())}" for key, of in results.items())
         fields = {"quick": quick, "rounds": rounds, "tables": tables, "missing": ", ".join(missing) or "none"}
         run.write("README.md", self.readme.format(warmed=coldstart.WARMED_MIB, **fields))
         print(f"raw figures: {run.shown('raw.json')}", file=sys.stderr)

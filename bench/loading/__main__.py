@@ -22,8 +22,9 @@ WAIT_S = 1.2
 README = """# loading
 
 `make bench B=loading{quick}`, on the machine described in `raw.json`, which has all figures. Seconds, medians of
-{rounds} interleaved rounds after one that is discarded. Each program starts, waits for 1.2 s as for its user, and loads:
-a module, a package, the symbols of a large program. The seconds are those of the loading alone, written by the program.
+{rounds} interleaved rounds after one that is discarded. Each program starts, waits for 1.2 s as for its user, and
+loads: a module, a package, the symbols of a large program. The seconds are those of the loading alone, written by the
+program.
 
 Method, variants and columns are those of [launch](../launch/README.md): files evicted one by one and checked with
 cachestat(2), {warmed} MiB of memory warmed before each run. **run** fetches when the trigger fires that two recordings

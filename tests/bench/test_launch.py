@@ -1,68 +1,89 @@
-"""launch: what its figures hold against what, and which variants are timed how."""
+"""launch and loading: what their figures hold against what, and which variants are timed how."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import os
 import sys
 from types import ModuleType
 
 import pytest
+from harness import coldstart
+from harness.coldstart import Timed
 from harness.machine import ROOT
+
+NAMES = ("chart", "measure", "programs", "suite")
 
 
 @pytest.fixture
-def bench(monkeypatch) -> ModuleType:
-    directory = ROOT / "bench" / "launch"
-    monkeypatch.syspath_prepend(str(directory))
-    for name in ("cache", "chart", "programs"):
+def suite(monkeypatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "bench" / "launch"))
+    for name in NAMES:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    found = importlib.util.spec_from_file_location("launch", directory / "__main__.py")
-    module = importlib.util.module_from_spec(found)
-    monkeypatch.setitem(sys.modules, "launch", module)
-    found.loader.exec_module(module)
-    return module
+    yield importlib.import_module("suite")
+    for name in NAMES:
+        sys.modules.pop(name, None)
 
 
-def program(learn: float = 1.0, **median: float) -> dict:
-    return {"median": median | {"warm run": median.pop("warm_run")}, "plain_s": 1.0, "learn_s": learn}
+def program(unused: float = 0.1, **median: float) -> dict:
+    median = {name.replace("_", " "): value for name, value in median.items()}
+    return {"median": median, "unused": unused}
 
 
-def test_figures_are_means_over_programs_and_the_worst_of_all(bench: ModuleType):
+def test_figures_are_means_over_programs_and_the_worst_of_all(suite: ModuleType):
     results = {
         "128": {
-            "a": program(2.0, cold=1.0, run=0.5, warm=0.5, warm_run=0.51),
-            "b": program(4.0, cold=2.0, run=1.8, warm=1.0, warm_run=1.2),
+            "a": program(0.1, cold=1.0, run=0.5, warm=0.5, warm_run=0.51),
+            "b": program(0.3, cold=2.0, run=1.8, warm=1.0, warm_run=1.2),
         },
         "default": {
-            "a": program(2.0, cold=1.0, run=1.1, warm=0.5, warm_run=0.5, vmtouch=2.2),
-            "b": program(2.0, cold=2.0, run=1.0, warm=1.0, warm_run=1.0, vmtouch=1.0),
+            "a": program(0.1, cold=1.0, run=1.1, warm=0.5, warm_run=0.5, vmtouch=2.2),
+            "b": program(0.3, cold=2.0, run=1.0, warm=1.0, warm_run=1.0, vmtouch=1.0),
         },
     }
-    assert bench.figures(results) == {
+    recorded = {"a": {"median": {"plain": 1.0, "root": 1.1, "user": 1.5}}}
+    found = suite.figures(results, recorded)
+    wanted = {
         "programs": 2,
         "saved_mean_128": 0.3,
         "saved_mean_default": 0.2,
         "gap_closed": 0.5,
         "worst": 0.2,
+        "worst_cold": 0.1,
         "warm_overhead_ms": 5.0,
+        "unused_fraction": 0.2,
         "vs_vmtouch": 1.5,
-        "learn_ratio": 2.0,
+        "learn_root_ratio": 1.1,
+        "learn_user_ratio": 1.5,
     }
+    assert {key: found[key] for key in wanted} == wanted
 
 
-def test_each_variant_starts_the_program_itself(bench: ModuleType):
+def test_each_variant_starts_the_program_itself(suite: ModuleType):
+    measure = sys.modules["measure"]
     command = ["/bin/true", "a b"]
-    assert bench.variant("cold", command, []) == command == bench.variant("warm", command, [])
+    assert measure.started("cold", command, "w") == command == measure.started("warm", command, "w")
     for name in ("run", "warm run"):
-        assert bench.variant(name, command, [])[1:] == ["run", "--", *command]
-    assert bench.variant("vmtouch", command, ["/bin/true"])[-2:] == command
+        assert measure.started(name, command, "w") == ["w", "run", "--", *command]
+    assert measure.started("vmtouch", command, "w")[-2:] == command
+    assert measure.printed_seconds(Timed(9.0, "loaded 1.0\nloaded 0.25\n")) == 0.25
 
 
-def test_a_file_in_the_page_cache_is_counted(bench: ModuleType, tmp_path):
+def test_a_file_is_evicted_and_counted(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"x" * 8192)
     try:
-        found = bench.cache.resident_bytes(path)
+        found = coldstart.resident_bytes(path)
     except OSError as error:
         pytest.skip(f"this kernel has no cachestat: {error}")
-    assert found == 8192 and bench.cache.resident_fraction([path, tmp_path / "none"]) == 1.0
+    assert found == 8192 and coldstart.resident_fraction([path, tmp_path / "none"]) == 1.0
+    assert coldstart.resident_pages(str(path)) == {0, 1}
+    if os.statvfs(tmp_path).f_blocks and "tmpfs" not in str(tmp_path):
+        coldstart.evict([str(path)])
+        assert coldstart.resident_bytes(path) in (0, 8192), "a file in memory stays"
+
+
+def test_unused_is_what_a_further_run_does_not_touch():
+    files = [{"path": "/a"}, {"path": "/b"}]
+    reads = [{"file": 0, "start": 0, "end": 16384}, {"file": 1, "start": 0, "end": 4096}]
+    assert coldstart.unused_fraction({"files": files, "reads": reads}, {"/a": {0, 1, 2}}) == 0.25

@@ -11,8 +11,8 @@ use crate::profile::{Burst, Profile, Read, Trigger};
 const LAUNCH_QUIET_MS: u64 = 1000;
 /// A trigger may fire this long after its burst has started.
 const LATE_MS: i64 = 50;
-/// So many of a burst's reads may be touched before it starts: the runs differ.
-const EARLY_SHARE: usize = 20;
+/// This part of a burst's bytes may be touched before it starts: the runs differ.
+const EARLY_SHARE: u64 = 10;
 
 /// Whether some burst has candidates and no choice yet.
 pub(super) fn is_open(profile: &Profile) -> bool {
@@ -68,24 +68,30 @@ fn settle(burst: &mut Burst, mut valid: Vec<(i64, Trigger)>) {
     burst.candidates = kept.into_iter().map(|(_, trigger)| trigger).collect();
 }
 
-/// When the burst started in this run: when the first few of its reads were touched.
+/// When the burst started in this run: when the first tenth of its bytes was touched.
 fn start_us(reads: &[Read], run: &Recording, ids: &HashMap<FileId, usize>) -> Option<u64> {
     let mut by_file: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
     for read in reads {
         by_file.entry(read.file).or_default().push((read.start, read.end));
     }
-    let mut first: HashMap<(usize, u64), u64> = HashMap::new();
+    let mut first: HashMap<(usize, u64), (u64, u64)> = HashMap::new();
     for touch in &run.trace.touches {
         let Some(file) = ids.get(&touch.file) else { continue };
         for &(start, end) in by_file.get(file).map_or(&[][..], Vec::as_slice) {
             if touch.start < end && start < touch.end {
-                first.entry((*file, start)).or_insert(touch.at_us);
+                first.entry((*file, start)).or_insert((touch.at_us, end - start));
             }
         }
     }
-    let mut times: Vec<u64> = first.into_values().collect();
+    let mut times: Vec<(u64, u64)> = first.into_values().collect();
     times.sort_unstable();
-    times.get(times.len() / EARLY_SHARE).copied()
+    let early_bytes = times.iter().map(|(_, bytes)| bytes).sum::<u64>() / EARLY_SHARE;
+    let mut sum = 0;
+    let start = times.into_iter().find(|(_, bytes)| {
+        sum += bytes;
+        sum > early_bytes
+    });
+    start.map(|(at_us, _)| at_us)
 }
 
 /// When the trigger fired in this run, if it did exactly once.

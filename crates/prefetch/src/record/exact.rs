@@ -14,9 +14,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Advice, fadvise, major, minor};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use warmset_platform::detach::detached;
+use warmset_platform::opens::FileId;
 use warmset_platform::residency;
 
-use crate::profile::{Profile, Read};
+use crate::profile::{FileRecord, Profile, Read};
 
 const PAGE_BYTES: u64 = 4096;
 /// Reading three pages that nobody needs takes about as long as a request of its own.
@@ -24,7 +25,7 @@ const GAP_BYTES: u64 = 12 << 10;
 
 /// Files with nothing in the page cache, and disks that do not read ahead.
 pub(super) struct Evicted {
-    files: HashMap<usize, File>,
+    files: HashMap<FileId, File>,
     _settings: Vec<ReadAhead>,
 }
 
@@ -48,11 +49,11 @@ pub(super) fn evict(profile: &Profile) -> io::Result<Evicted> {
         settings.extend(without_read_ahead(device)?);
     }
     let mut files = HashMap::new();
-    for (index, record) in profile.files.iter().enumerate() {
+    for record in &profile.files {
         let Ok(file) = File::open(&record.path) else { continue };
         let _ = fadvise(&file, 0, None, Advice::DontNeed);
         if residency::pages(file.as_fd(), record.size_bytes)?.iter().all(|page| !page) {
-            files.insert(index, file);
+            files.insert(id(record), file);
         }
     }
     Ok(Evicted { files, _settings: settings })
@@ -82,8 +83,10 @@ impl Evicted {
     /// The profile without the pages that were not touched since.
     pub(super) fn refine(&self, mut profile: Profile) -> io::Result<Profile> {
         let mut touched: HashMap<usize, Vec<bool>> = HashMap::new();
-        for (&index, file) in &self.files {
-            touched.insert(index, residency::pages(file.as_fd(), profile.files[index].size_bytes)?);
+        for (index, record) in profile.files.iter().enumerate() {
+            if let Some(file) = self.files.get(&id(record)) {
+                touched.insert(index, residency::pages(file.as_fd(), record.size_bytes)?);
+            }
         }
         let mut rest = profile.reads.into_iter();
         let mut reads = Vec::new();
@@ -101,6 +104,10 @@ impl Evicted {
         profile.bursts.retain(|burst| burst.reads > 0);
         Ok(profile)
     }
+}
+
+fn id(record: &FileRecord) -> FileId {
+    FileId { device: record.device, inode: record.inode }
 }
 
 /// The touched parts of a range; small gaps between them are closed.

@@ -10,7 +10,7 @@ mod user;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 
 use warmset_platform::opens::FileId;
 
@@ -90,14 +90,20 @@ pub fn learn(
     }
 }
 
+/// A cold run shows single pages, where a warm one shows windows, or nothing at all of a file in huge pages.
 fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Result<Learned> {
     let evicted = exact::evict(&learned.profile)?;
-    let status = Command::new(program).args(arguments).status()?;
-    if !status.success() {
-        return Ok(Learned { status, ..learned });
+    let again = match root::record(&program, arguments, &[]) {
+        Ok(recording) => build::profile(program, learned.profile.arguments.clone(), recording),
+        Err(root::Failure::Watching(error) | root::Failure::Running(error)) => return Err(error),
+    };
+    if !again.status.success() {
+        return Ok(again);
     }
-    let profile = evicted.refine(learned.profile.clone())?;
-    Ok(Learned { profile, ..learned })
+    let mut profile = evicted.refine(again.profile)?;
+    // The slow run's pauses are the same, but not its duration.
+    profile.seconds = learned.profile.seconds;
+    Ok(Learned { profile, ..again })
 }
 
 /// `None` where a user wants, or needs, the other recorder.
