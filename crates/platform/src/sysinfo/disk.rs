@@ -158,6 +158,17 @@ fn queue_dir(root: &Root, path: &Path) -> Option<PathBuf> {
     [device.join("queue"), device.join("../queue")].into_iter().find(|dir| root.join(dir).is_dir())
 }
 
+/// Whether the disk with this number (`st_dev`) has heads that move; a partition's own directory is inside its disk's.
+#[must_use]
+pub fn is_rotational(device: u64) -> bool {
+    let root = Root::live();
+    let link = format!("/sys/dev/block/{}:{}", fs::major(device), fs::minor(device));
+    ["queue/rotational", "../queue/rotational"]
+        .iter()
+        .find_map(|setting| root.number(Path::new(&link).join(setting)))
+        .is_some_and(|value| value != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,15 +192,4 @@ mod tests {
         assert!(describe(&Root::live(), Path::new("/nonexistent/warmset")).is_err());
         assert!(describe(&Root::live(), Path::new("/proc/self/status")).is_err());
     }
-}
-
-/// Whether the disk with this number (`st_dev`) has heads that move; a partition's own directory is inside its disk's.
-#[must_use]
-pub fn is_rotational(device: u64) -> bool {
-    let root = Root::live();
-    let link = format!("/sys/dev/block/{}:{}", fs::major(device), fs::minor(device));
-    ["queue/rotational", "../queue/rotational"]
-        .iter()
-        .find_map(|setting| root.number(Path::new(&link).join(setting)))
-        .is_some_and(|value| value != 0)
 }
