@@ -1,4 +1,4 @@
-"""Cold and warm starts: files are evicted one by one, checked with cachestat(2), and memory is warmed before each run."""
+"""Cold and warm starts: files are evicted one by one and checked with cachestat(2), and memory is warmed."""
 
 from __future__ import annotations
 
@@ -70,10 +70,15 @@ def resident_bytes(path: Path) -> int:
 
 
 def resident_fraction(paths: Iterable[Path]) -> float:
-    """Which part of these files' bytes is in the page cache."""
-    known = [path for path in paths if path.is_file()]
-    total = sum(path.stat().st_size for path in known)
-    return sum(map(resident_bytes, known)) / total if total else 0.0
+    """Which part of these files' bytes is in the page cache; files that are gone do not count."""
+    total = resident = 0
+    for path in paths:
+        try:
+            resident += resident_bytes(path)
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return resident / total if total else 0.0
 
 
 def resident_pages(path: str) -> set[int]:

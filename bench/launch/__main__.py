@@ -25,9 +25,10 @@ timed instead of the disk. The host's cache is not emptied: a cold read costs wh
 - **warm**: everything in the page cache. **warm run**: the same with `warmset run`.
 
 {tables}
-`saved` is 1 − run / cold; `gap` is (cold − run) / (cold − warm); `unused` is the part of the fetched bytes in pages that
-a further run did not touch. Not installed: {missing}. A program without a late trigger has no `launch-all` of its own: it
-would be the same command as `run`. Not measured: a throttled disk, and the machine's read-ahead where its table is missing.
+`saved` is 1 − run / cold; `gap` is (cold − run) / (cold − warm); `unused` is the part of the fetched bytes in pages
+that a further run did not touch. Not installed: {missing}. A program without a late trigger has no `launch-all` of its
+own: it would be the same command as `run`. Not measured: a throttled disk, and the machine's read-ahead where its table
+is missing.
 
 ![seconds per program](launch.svg)
 """

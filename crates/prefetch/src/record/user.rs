@@ -5,6 +5,7 @@
 //! with more rights than their user (setuid) run without them, and a program that uses ptrace itself cannot.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -69,8 +70,8 @@ impl Watcher {
         let link = format!("/proc/{thread}/fd/{fd}");
         let metadata = fs::metadata(&link).ok().filter(fs::Metadata::is_file)?;
         let file = FileId { device: metadata.dev(), inode: metadata.ino() };
-        if !self.paths.contains_key(&file) {
-            self.paths.insert(file, fs::read_link(&link).ok()?);
+        if let Entry::Vacant(vacant) = self.paths.entry(file) {
+            vacant.insert(fs::read_link(&link).ok()?);
             // Its first use stands for its first open, which is a little earlier.
             self.trace.opens.push(Open { at_us, file, nth: 1 });
         }
