@@ -76,7 +76,9 @@ def tables(report: dict) -> str:
             f"| {within} | {'fitted' if cell['fitted'] else 'predicted'} |"
         )
     lines += ["", "### warm against the others", ""]
-    lines += ["| table | case | GB/s | of the best of the six | of the best static | copied | settles (hemem+colloid) |"]
+    lines += [
+        "| table | case | GB/s | of the best of the six | of the best static | copied | settles (hemem+colloid) |"
+    ]
     lines += ["|---|---|---|---|---|---|---|"]
     lines += [
         f"| {row['table']} | {row['case']} | {row['warm']:.1f} | {row['of_six']:.3f} ({row['best_of_six']}) "
@@ -101,7 +103,9 @@ def main() -> None:
     report = json.loads(done.stdout)
     result = summary(report)
     run = Run.create("sim", quick="--quick" in sys.argv[1:])
-    run.write("raw.json", {"machine": describe(), "seconds": round(time.monotonic() - started, 1), **report, "result": result})
+    run.write(
+        "raw.json", {"machine": describe(), "seconds": round(time.monotonic() - started, 1), **report, "result": result}
+    )
     run.write("README.md", (HERE / "README.md").read_text() + tables(report))
     if "--page" in sys.argv[1:]:
         page(report, result, Path("docs/published/colloid.md"))
