@@ -23,6 +23,8 @@ import guest
 HERE = Path(__file__).parent
 MAP_BYTES = 64 << 30
 CHUNK_BYTES = 2 << 20
+# linux/mman.h; older Pythons lack the name.
+MAP_NORESERVE = 0x4000
 RESIDENT_CHUNKS = 64
 REGIONS_BUSY = 400
 CLOCK = os.sysconf("SC_CLK_TCK")
@@ -31,7 +33,7 @@ PARTS = Path("target") / "tier-daemon"
 
 def idle_map() -> tuple[mmap.mmap, int]:
     """64 GiB of addresses with a little memory behind them, and where they begin."""
-    area = mmap.mmap(-1, MAP_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_NORESERVE)
+    area = mmap.mmap(-1, MAP_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
     for chunk in range(RESIDENT_CHUNKS):
         area[chunk * (MAP_BYTES // RESIDENT_CHUNKS)] = 1
     sizes = [re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line) for line in Path("/proc/self/maps").read_text().splitlines()]
