@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | vmtouch | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | vmtouch | fio | maven | venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -140,6 +140,14 @@ vmtouch() {
     type -P vmtouch >/dev/null || say "there is no vmtouch: the launch benchmark runs without this baseline"
 }
 
+# What the benchmark of the direct path drives.
+fio_and_sqlite() {
+    local missing=()
+    has fio || missing+=(fio)
+    has sqlite3 || missing+=(sqlite3)
+    packages "${missing[@]}"
+}
+
 deny() {
     local version=0.20.2
     base
@@ -169,7 +177,8 @@ case ${1:-} in
     blas) blas ;;
     deny) deny ;;
     vmtouch) vmtouch ;;
+    fio) fio_and_sqlite ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | vmtouch | maven | venv DIR REQUIREMENTS" ;;
+    *) die "usage: setup.sh base | check | test | blas | deny | vmtouch | fio | maven | venv DIR REQUIREMENTS" ;;
 esac
