@@ -107,7 +107,7 @@ fn fio_verifies_what_served_and_other_writers_wrote() {
                 format!("--offset={offset}"),
                 format!("--size={}", size / 2),
                 "--rw=randwrite".into(),
-                format!("--bsrange={block}"),
+                format!("--bs{}={block}", if block.contains('-') { "range" } else { "" }),
                 "--ioengine=psync".into(),
                 "--verify=crc32c".into(),
                 "--verify_fatal=1".into(),
