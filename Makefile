@@ -60,6 +60,11 @@ bench-launch bench-loading: bench-%: .venv/.stamp $(if $(QUICK),,$(STAMPS)/progr
 	@cargo build -q --release --locked -p warmset-cli
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
+.PHONY: bench-direct
+bench-direct: .venv/.stamp $(STAMPS)/fio
+	@cargo build -q --release --locked -p warmset-cli -p warmset-direct
+	@$(PY) bench/direct $(if $(QUICK),--quick) $(ARGS)
+
 .PHONY: bench-region-scan
 bench-region-scan: $(STAMPS)/base
 	@raw=target/region-scan.json; rm -f $$raw; \
@@ -167,7 +172,7 @@ reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/fio $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | programs | guest | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | programs | fio | guest | maven | venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -179,6 +179,14 @@ guest() {
     has rustup && rustup target add x86_64-unknown-linux-musl >&2 || true
 }
 
+# What the benchmark of the direct path drives.
+fio_and_sqlite() {
+    local missing=()
+    has fio || missing+=(fio)
+    has sqlite3 || missing+=(sqlite3)
+    packages "${missing[@]}"
+}
+
 deny() {
     local version=0.20.2
     base
@@ -208,8 +216,9 @@ case ${1:-} in
     blas) blas ;;
     deny) deny ;;
     programs) programs ;;
+    fio) fio_and_sqlite ;;
     guest) guest ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | programs | guest | maven | venv DIR REQUIREMENTS" ;;
+    *) die "usage: setup.sh base | check | test | blas | deny | programs | fio | guest | maven | venv DIR REQUIREMENTS" ;;
 esac

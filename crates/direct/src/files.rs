@@ -280,6 +280,17 @@ impl File {
         if result != 0 {
             return;
         }
+        // One call instead of a fault for each page. Only where no page would be made by it.
+        if pages == LOOK && found.iter().all(|page| page & 1 == 1) {
+            let advice = match self.writable.load(Ordering::Relaxed) {
+                true => libc::MADV_POPULATE_WRITE,
+                false => libc::MADV_POPULATE_READ,
+            };
+            // SAFETY: a range of this file's mapping; what its pages hold does not change.
+            kernel::keeping_errno(|| unsafe {
+                libc::syscall(libc::SYS_madvise, self.address(first * PAGE), pages * PAGE, advice)
+            });
+        }
         for word in 0..pages.div_ceil(64) {
             let bits = found[word * 64..(word + 1) * 64]
                 .iter()

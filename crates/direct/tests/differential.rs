@@ -139,7 +139,7 @@ fn two_full_file_systems_do_not_differ() {
 fn a_served_directory_does_not_differ_from_a_plain_one() {
     let Some(fuzz) = Fuzz::build("a_served_directory_does_not_differ_from_a_plain_one") else { return };
     for seed in ["21", "22", "23", "24", "25", "26", "27", "28"] {
-        let options = ["--seed", seed, "--ops", "100000", "--no-holes"];
+        let options = ["--seed", seed, "--ops", "125000", "--no-holes"];
         let (output, served) = fuzz.run_served(&options);
         assert_eq!(output.status.code(), Some(0), "{options:?}: {}", said(&output));
         assert!(served.reads > 1000 && served.writes > 300, "{seed}: {} {}", served.reads, served.writes);

@@ -48,6 +48,15 @@ pub fn space(path: &Path) -> io::Result<Space> {
     })
 }
 
+/// Whether a path is on a tmpfs. One call: the table of mounts is slow to read.
+///
+/// # Errors
+/// The kernel's, for a missing path.
+pub fn holds(path: &Path) -> io::Result<bool> {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    Ok(fs::statfs(path)?.f_type == TMPFS_MAGIC)
+}
+
 /// The effective user.
 #[must_use]
 pub fn user_id() -> u32 {
@@ -70,6 +79,12 @@ mod tests {
         let space = space(dir.path()).expect("space");
         assert!(space.size_bytes > space.used_bytes && space.size_bytes > 1 << 20);
         assert!(super::space(&dir.path().join("missing")).is_err());
+    }
+
+    #[test]
+    fn proc_is_no_tmpfs() {
+        assert!(!holds(Path::new("/proc")).expect("proc"));
+        assert!(holds(Path::new("/no/such/path")).is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use warmset_platform::sysinfo::{Root, mounts};
+use warmset_platform::tmpfs;
 
 use super::args::RunArgs;
 use super::places;
@@ -19,8 +20,6 @@ use crate::prefetch::{found, not_found};
 
 const LIBRARY: &str = "libwarmset_direct.so";
 const CANNOT_START: u8 = 126;
-/// File systems whose files are memory, so that a mapping of them has no second copy.
-const MEMORY_FILES: [&str; 3] = ["tmpfs", "ramfs", "hugetlbfs"];
 
 /// Starts the program. Returns only if it could not be started.
 pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
@@ -68,7 +67,6 @@ fn served(asked: &[PathBuf]) -> io::Result<OsString> {
             "no directory is served: make some with `warmset direct setup`, or name one with --dir",
         ));
     }
-    let mounts = mounts::read(&Root::live());
     let mut joined = OsString::new();
     for directory in &directories {
         let shown = directory.display();
@@ -80,11 +78,13 @@ fn served(asked: &[PathBuf]) -> io::Result<OsString> {
         if path.as_os_str().as_bytes().contains(&b':') {
             return Err(io::Error::other(format!("--dir {shown}: a path with a colon cannot be passed on")));
         }
-        let fs_type = mounts::holding(&mounts, &path).map_or("", |mount| &mount.fs_type);
-        if !MEMORY_FILES.contains(&fs_type) {
+        if !tmpfs::holds(&path)? {
+            let mounts = mounts::read(&Root::live());
+            let fs_type =
+                mounts::holding(&mounts, &path).map_or("another file system", |mount| &mount.fs_type);
             writeln!(
                 io::stderr(),
-                "warmset: {shown} is on {fs_type}: its files are read through the page cache"
+                "warmset: {shown} is on {fs_type}, not on tmpfs: the kernel reads and writes its files, as without this"
             )?;
         }
         if !joined.is_empty() {
