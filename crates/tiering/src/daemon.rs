@@ -61,7 +61,7 @@ impl Settings {
         if policy(&self.policy, &empty).is_none() {
             return Err(Error::NoPolicy(self.policy.clone()));
         }
-        if tiers > 2 && self.policy != "warm" {
+        if tiers > 2 && !["equal", "warm"].contains(&self.policy.as_str()) {
             return Err(Error::TooManyTiers { name: self.policy.clone(), tiers });
         }
         Ok(())

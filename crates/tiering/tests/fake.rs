@@ -120,7 +120,7 @@ impl Bench {
         let books = Rc::new(RefCell::new(Books { nodes, latencies, ..Books::default() }));
         let fake = Fake(Rc::clone(&books), base);
         let interval = Duration::from_millis(400);
-        let settings = Settings { policy: "warm".into(), dry_run, limit_bytes_per_s, interval };
+        let settings = Settings { policy: "equal".into(), dry_run, limit_bytes_per_s, interval };
         let topology = Topology::read(&root, false).unwrap();
         let target = Target::new(std::process::id()).unwrap();
         let (tracker, latency, mover) = (Box::new(fake.clone()), Box::new(fake.clone()), Box::new(fake));

@@ -10,8 +10,8 @@ pub struct TierArgs {
     /// The process to manage
     #[arg(long, value_name = "N", conflicts_with = "command", required_unless_present = "command")]
     pub pid: Option<u32>,
-    /// How pages are chosen: warm, or for two nodes hemem, tpp, memtis, each with +colloid
-    #[arg(long, value_name = "NAME", default_value = "warm")]
+    /// How pages are chosen: equal (latencies), warm, or for two nodes hemem, tpp, memtis, each with +colloid
+    #[arg(long, value_name = "NAME", default_value = "equal")]
     pub policy: String,
     /// Say what would move, and move nothing; one node is enough
     #[arg(long)]

@@ -6,6 +6,7 @@
 mod balance;
 mod climb;
 mod colloid;
+mod equal;
 mod heat;
 mod hemem;
 mod memtis;
@@ -15,6 +16,7 @@ mod warm;
 
 pub use balance::{Balance, Form, Pair, Shift, Smoothed};
 pub use colloid::PageShares;
+pub use equal::Equal;
 pub use heat::Heat;
 pub use hemem::HeMem;
 pub use memtis::Memtis;
@@ -124,15 +126,16 @@ pub trait TierPolicy: std::fmt::Debug {
     fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move>;
 }
 
-/// The names that `policy` knows, `warm` first.
-pub const POLICIES: [&str; 7] =
-    ["warm", "hemem", "hemem+colloid", "tpp", "tpp+colloid", "memtis", "memtis+colloid"];
+/// The names that `policy` knows, ours first.
+pub const POLICIES: [&str; 8] =
+    ["equal", "warm", "hemem", "hemem+colloid", "tpp", "tpp+colloid", "memtis", "memtis+colloid"];
 
 /// The policy of that name, each Colloid in the form that was shipped with that system (TPP's gate aside: see `Tpp`).
 #[must_use]
 pub fn policy(name: &str, layout: &Layout) -> Option<Box<dyn TierPolicy>> {
     Some(match name {
         "warm" => Box::new(Warm::new(layout.clone())),
+        "equal" => Box::new(Equal::new(layout.clone())),
         "hemem" => Box::new(HeMem::new(layout.clone(), None)),
         "hemem+colloid" => Box::new(HeMem::new(layout.clone(), Some(Form::Proportional))),
         "tpp" => Box::new(Tpp::new(layout.clone(), None)),

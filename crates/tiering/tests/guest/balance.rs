@@ -95,7 +95,7 @@ fn write(script: &PathBuf, lines: &[(f64, f64)]) {
 
 pub fn share_follows_the_latencies() {
     // Equal at p where 100 + 100 p = 120 + 100 (1 - p).
-    let mut balance = Balance::start("warm", &[(100.0, 100.0), (120.0, 100.0)]);
+    let mut balance = Balance::start("equal", &[(100.0, 100.0), (120.0, 100.0)]);
     balance.settle(0.6, 0.16);
     let twice = balance.moves.values().filter(|count| **count > 1).count();
     assert!(twice * 10 <= HOT, "{twice} chunks moved more than once: {:?}", balance.moves);
@@ -136,7 +136,7 @@ pub fn published_policies_harm_nothing() {
 pub fn three_tiers_are_balanced() {
     // Equal where p0 = 0.6, p1 = 0.3, p2 = 0.1.
     let lines = [(100.0, 100.0), (130.0, 100.0), (150.0, 100.0)];
-    let mut balance = Balance::start("warm", &lines);
+    let mut balance = Balance::start("equal", &lines);
     let mut shares = [0.0; 3];
     let near =
         |shares: &[f64; 3]| shares.iter().zip([0.6, 0.3, 0.1]).all(|(now, goal)| (now - goal).abs() < 0.16);
