@@ -126,7 +126,7 @@ fn follow(fd: c_int, way: Way, offset: i64, result: isize) {
     let active = slot.enter();
     let Some(shown) = descriptors::shown(fd) else {
         drop(active);
-        descriptors::count(fd);
+        descriptors::count(fd, result.max(0).unsigned_abs());
         return;
     };
     let (Ok(offset), Ok(bytes)) = (usize::try_from(offset), usize::try_from(result)) else {

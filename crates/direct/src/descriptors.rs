@@ -7,8 +7,8 @@ use crate::{fault, files, kernel, lock, served};
 
 /// Higher descriptors go to the kernel.
 const DESCRIPTORS: usize = 1 << 16;
-/// A file that was too short to be mapped is looked at again after so many operations.
-const OPERATIONS_BEFORE_NEXT: u32 = 64;
+/// An operation counts once more for each of these.
+const OPERATION_BYTES: usize = 8 << 10;
 
 const TAG: u32 = 3;
 const UNKNOWN: u32 = 0;
@@ -92,8 +92,9 @@ pub fn shown(fd: c_int) -> Option<Shown> {
         .then_some(Shown { index: (value >> INDEX_SHIFT) as usize, can_write: value & WRITABLE != 0 })
 }
 
-/// Counts an operation that the kernel does on a descriptor; after enough of them its file is mapped, if it is served.
-pub fn count(fd: c_int) {
+/// Counts an operation that the kernel did on a descriptor, large ones for more; after enough of them its file is mapped,
+/// if it is served.
+pub fn count(fd: c_int, bytes: usize) {
     let Some(slot) = slot(fd) else {
         return;
     };
@@ -102,13 +103,13 @@ pub fn count(fd: c_int) {
         return;
     }
     let operations = value >> COUNT_SHIFT;
-    if operations == served::operations_before()
-        || operations >= served::operations_before() + OPERATIONS_BEFORE_NEXT
-    {
+    if operations >= served::operations_before() {
         kernel::keeping_errno(|| lock::with(|| look(fd, slot)));
     } else {
         // Two threads may both count one: the file is mapped a little later.
-        slot.store((operations + 1) << COUNT_SHIFT, Ordering::Relaxed);
+        let weight = 1 + (bytes / OPERATION_BYTES) as u32;
+        let counted = operations.saturating_add(weight).min(served::operations_before());
+        slot.store(counted << COUNT_SHIFT, Ordering::Relaxed);
     }
 }
 
@@ -119,7 +120,7 @@ fn look(fd: c_int, slot: &AtomicU32) {
     HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
     let value = match classify(fd) {
         Found::Kernel => KERNEL,
-        Found::Later => (served::operations_before() + 1) << COUNT_SHIFT,
+        Found::Later => UNKNOWN,
         Found::File { index, can_write } => {
             SHOWN | if can_write { WRITABLE } else { 0 } | (index as u32) << INDEX_SHIFT
         }

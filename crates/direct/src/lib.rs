@@ -8,7 +8,7 @@
 //! Read once, when the library is loaded: `WARMSET_DIRECT_DIRS` (absolute directories, separated by colons),
 //! `WARMSET_DIRECT_STRICT=1` (writes go to the kernel, which keeps timestamps exact), `WARMSET_DIRECT_STATS` (a file
 //! that gets one line of JSON with the counters when the process exits) and `WARMSET_DIRECT_AFTER` (the number of
-//! positional operations on a descriptor after which its file is mapped; 8).
+//! positional operations on a descriptor after which its file is mapped; 128).
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod calls;

@@ -21,8 +21,8 @@ static DIRECTORIES: Directories =
     Directories(UnsafeCell::new([Directory { device: 0, path: &[] }; DIRECTORIES_MAX]));
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static STRICT: AtomicBool = AtomicBool::new(false);
-/// A descriptor's file is mapped after so many operations: for fewer the mapping costs more than it saves.
-static OPERATIONS_BEFORE: AtomicU32 = AtomicU32::new(8);
+/// A descriptor's file is mapped after so many operations: for fewer the mapping, some 150 µs, costs more than it saves.
+static OPERATIONS_BEFORE: AtomicU32 = AtomicU32::new(128);
 const OPERATIONS_BEFORE_MAX: u32 = 1 << 20;
 /// The process's limit on the size of files that it writes, in bytes.
 static FILE_SIZE_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
