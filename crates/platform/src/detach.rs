@@ -84,7 +84,7 @@ fn leave_files(kept: Option<RawFd>) {
     }
     let close = |first: RawFd, last: libc::c_uint| {
         // SAFETY: no value of this copy that holds one of these descriptors is used any more.
-        unsafe { libc::close_range(first as libc::c_uint, last, 0) };
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     };
     match kept.filter(|&kept| kept > 2) {
         Some(kept) => {

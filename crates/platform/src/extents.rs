@@ -37,7 +37,7 @@ const FIEMAP: libc::c_ulong = 0xC020_660B;
 pub fn disk_offset(file: BorrowedFd<'_>, offset: u64) -> io::Result<u64> {
     let mut request = Request { start: offset, length: 1, count: 1, ..Request::default() };
     // SAFETY: the request has room for the one extent that it asks for, and outlives the call.
-    let done = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut request) };
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut request) };
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
