@@ -13,7 +13,7 @@ SOURCE = guest.ROOT / "crates" / "tiering" / "tests" / "guest" / "main.rs"
 
 def scenarios(table: str) -> list[str]:
     """The names that the program has, so that one that never reported counts as failed."""
-    body = re.search(rf"const {table}: .*?= \[(.*?)\];", SOURCE.read_text(), re.DOTALL)
+    body = re.search(rf"const {table}: .*?=\s*\[(.*?)\];", SOURCE.read_text(), re.DOTALL)
     assert body is not None
     return re.findall(r'\("(\w+)"', body.group(1))
 
