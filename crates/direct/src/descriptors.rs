@@ -92,6 +92,11 @@ pub fn shown(fd: c_int) -> Option<Shown> {
         .then_some(Shown { index: (value >> INDEX_SHIFT) as usize, can_write: value & WRITABLE != 0 })
 }
 
+/// Whether it was found that nothing of this descriptor can be served.
+pub fn is_kernels(fd: c_int) -> bool {
+    slot(fd).is_some_and(|slot| slot.load(Ordering::Relaxed) & TAG == KERNEL)
+}
+
 /// Counts an operation that the kernel did on a descriptor, large ones for more; after enough of them its file is mapped,
 /// if it is served.
 pub fn count(fd: c_int, bytes: usize) {
