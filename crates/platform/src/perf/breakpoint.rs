@@ -49,17 +49,22 @@ impl Breakpoint {
         Ok(Self { events, process })
     }
 
-    /// How often the process, or one that it started, has executed it since the last call.
-    pub fn hits(&mut self) -> u64 {
-        let mut hits = 0;
+    /// Whether the process, or one that it started and that still runs, has executed it since the last call.
+    pub fn was_hit(&mut self) -> bool {
+        let (mut hit, process) = (false, self.process);
+        self.drain(|by| hit |= descends(by, process));
+        hit
+    }
+
+    /// Tells which processes have executed it since the last call, whoever started them; once for each time.
+    pub fn drain(&mut self, mut executed: impl FnMut(u32)) {
         for (_, ring) in &mut self.events {
             ring.drain(|kind, bytes| {
-                let by = bytes.first_chunk().map(|pid| u32::from_ne_bytes(*pid));
-                let ours = kind == PERF_RECORD_SAMPLE && by.is_some_and(|by| descends(by, self.process));
-                hits += u64::from(ours);
+                if let (PERF_RECORD_SAMPLE, Some(by)) = (kind, bytes.first_chunk()) {
+                    executed(u32::from_ne_bytes(*by));
+                }
             });
         }
-        hits
     }
 
     /// What becomes readable when it is executed.

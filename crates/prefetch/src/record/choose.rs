@@ -5,14 +5,13 @@ use std::collections::HashMap;
 use warmset_platform::opens::FileId;
 
 use super::Recording;
+use crate::analysis::QUIET_MS;
 use crate::profile::{Burst, Profile, Read, Trigger};
 
 /// After a shorter quiet stretch a burst belongs to the start: fetching it at launch is earlier, and hardly a waste.
 const LAUNCH_QUIET_MS: u64 = 1000;
 /// A trigger may fire this long after its burst has started.
 const LATE_MS: i64 = 50;
-/// This part of a burst's bytes may be touched before it starts: the runs differ.
-const EARLY_SHARE: u64 = 10;
 
 /// Whether some burst has candidates and no choice yet.
 pub(super) fn is_open(profile: &Profile) -> bool {
@@ -51,14 +50,19 @@ pub(super) fn choose(mut profile: Profile, second: &Recording) -> Profile {
     profile
 }
 
-/// Keeps the earliest trigger of each kind, and takes the earlier of them.
+/// Keeps the earliest trigger of each kind. Takes the file's, which costs less to watch, unless the instruction is clearly
+/// earlier: within [`LATE_MS`] which of them fires first differs from run to run.
 fn settle(burst: &mut Burst, mut valid: Vec<(i64, Trigger)>) {
     valid.sort_by_key(|(lead_ms, _)| -lead_ms);
     let is_file = |each: &&(i64, Trigger)| matches!(each.1, Trigger::File { .. });
     let file = valid.iter().find(is_file).cloned();
     let code = valid.iter().find(|each| !is_file(each)).cloned();
     let mut kept: Vec<_> = file.into_iter().chain(code).collect();
-    kept.sort_by_key(|(lead_ms, _)| -lead_ms);
+    if let [(file_ms, _), (code_ms, _)] = kept[..] {
+        if code_ms > file_ms + LATE_MS {
+            kept.swap(0, 1);
+        }
+    }
     if let Some((lead_ms, trigger)) = kept.first() {
         burst.lead_ms = Some(*lead_ms);
         if burst.quiet_ms >= LAUNCH_QUIET_MS {
@@ -68,7 +72,8 @@ fn settle(burst: &mut Burst, mut valid: Vec<(i64, Trigger)>) {
     burst.candidates = kept.into_iter().map(|(_, trigger)| trigger).collect();
 }
 
-/// When the burst started in this run: when the first tenth of its bytes was touched.
+/// When the burst started in this run: the start of the run of touches in which half of its bytes are reached. The runs
+/// differ, and some of a burst's bytes may be touched long before it.
 fn start_us(reads: &[Read], run: &Recording, ids: &HashMap<FileId, usize>) -> Option<u64> {
     let mut by_file: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
     for read in reads {
@@ -85,13 +90,15 @@ fn start_us(reads: &[Read], run: &Recording, ids: &HashMap<FileId, usize>) -> Op
     }
     let mut times: Vec<(u64, u64)> = first.into_values().collect();
     times.sort_unstable();
-    let early_bytes = times.iter().map(|(_, bytes)| bytes).sum::<u64>() / EARLY_SHARE;
+    let half_bytes = times.iter().map(|(_, bytes)| bytes).sum::<u64>() / 2;
     let mut sum = 0;
-    let start = times.into_iter().find(|(_, bytes)| {
+    let middle = times.iter().position(|(_, bytes)| {
         sum += bytes;
-        sum > early_bytes
-    });
-    start.map(|(at_us, _)| at_us)
+        sum > half_bytes
+    })?;
+    let is_near = |pair: &&[(u64, u64)]| pair[1].0 - pair[0].0 < QUIET_MS * 1000;
+    let before = times[..=middle].windows(2).rev().take_while(is_near).count();
+    Some(times[middle - before].0)
 }
 
 /// When the trigger fired in this run, if it did exactly once.

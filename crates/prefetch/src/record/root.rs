@@ -33,7 +33,8 @@ struct Seen {
 struct Probe {
     trigger: Trigger,
     breakpoint: Breakpoint,
-    hits_ns: Vec<u64>,
+    /// When, and by which process.
+    hits: Vec<(u64, u32)>,
 }
 
 /// Watches the instructions; one that cannot be watched is never seen to be executed, and so not chosen.
@@ -41,7 +42,7 @@ fn probes(instructions: &[Trigger], process: u32) -> Vec<Probe> {
     let probe = |trigger: &Trigger| match trigger {
         Trigger::Instruction { path, offset, .. } => {
             let breakpoint = Breakpoint::in_file(path, *offset, process).ok()?;
-            Some(Probe { trigger: trigger.clone(), breakpoint, hits_ns: Vec::new() })
+            Some(Probe { trigger: trigger.clone(), breakpoint, hits: Vec::new() })
         }
         _ => None,
     };
@@ -83,10 +84,11 @@ fn followed(
     drain(watcher, events, &mut seen)?;
     let lost = events.lost();
     seen.events.sort_by_key(Event::at_ns);
-    let trace = trace(&mut seen, process, started_ns);
+    let (trace, family) = trace(&mut seen, process, started_ns);
+    // Not by a look at the process that executed it, which may have ended before it is asked about.
     let executed = seen.probes.into_iter().map(|probe| {
-        let at_us = probe.hits_ns.iter().map(|at_ns| at_ns.saturating_sub(started_ns) / 1000).collect();
-        (probe.trigger, at_us)
+        let own = probe.hits.iter().filter(|(_, by)| family.contains(by));
+        (probe.trigger, own.map(|(at_ns, _)| at_ns.saturating_sub(started_ns) / 1000).collect())
     });
     let executed_us = executed.collect();
     Ok(Recording {
@@ -135,13 +137,13 @@ fn drain(watcher: &mut OpenWatcher, events: &mut TreeEvents, seen: &mut Seen) ->
     events.drain(|event| all.push(event));
     let at_ns = now_ns();
     for probe in probes {
-        probe.hits_ns.extend((0..probe.breakpoint.hits()).map(|_| at_ns));
+        probe.breakpoint.drain(|by| probe.hits.push((at_ns, by)));
     }
     watcher.drain(paths, |process, file| opens.push((at_ns, process, file)))
 }
 
-/// What the program and its children did, on the clock of the run.
-fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> Trace {
+/// What the program and its children did, on the clock of the run, and which processes these were.
+fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> (Trace, HashSet<u32>) {
     let at_us = |at_ns: u64| at_ns.saturating_sub(started_ns) / 1000;
     let mut family = HashSet::from([process]);
     let mut mappings: HashMap<u32, Vec<Mapping>> = HashMap::new();
@@ -175,7 +177,7 @@ fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> Trace {
         *nth += 1;
         trace.opens.push(Open { at_us: at_us(at_ns), file, nth: *nth });
     }
-    trace
+    (trace, family)
 }
 
 /// Where in the file the address is, if the file is mapped there.

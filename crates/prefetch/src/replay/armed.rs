@@ -57,7 +57,7 @@ impl Armed {
     /// Whether the event has happened.
     pub(super) fn fires(&mut self) -> bool {
         match self {
-            Self::Instruction { breakpoint } => breakpoint.hits() > 0,
+            Self::Instruction { breakpoint } => breakpoint.was_hit(),
             Self::File { queue, opened, own, nth, .. } => {
                 *opened += count(queue);
                 *opened >= *nth + *own
