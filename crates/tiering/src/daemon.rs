@@ -58,10 +58,7 @@ impl Settings {
     /// When it does not exist or knows fewer.
     pub fn check(&self, tiers: usize) -> Result<(), Error> {
         let empty = Layout { capacity_pages: vec![0; tiers], page_bytes: CHUNK_BYTES };
-        if policy(&self.policy, &empty).is_none() {
-            return Err(Error::NoPolicy(self.policy.clone()));
-        }
-        if tiers > 2 && !["equal", "warm"].contains(&self.policy.as_str()) {
+        if tiers > self.policy(&empty)?.tiers_max() {
             return Err(Error::TooManyTiers { name: self.policy.clone(), tiers });
         }
         Ok(())
@@ -141,7 +138,7 @@ impl Daemon {
             silent: 0,
             warnings,
         };
-        daemon.begin_anew()?;
+        daemon.place()?;
         Ok(daemon)
     }
 
@@ -175,8 +172,8 @@ impl Daemon {
         self.tracker.kernel_thread()
     }
 
-    /// All places anew, and a policy that knows nothing.
-    fn begin_anew(&mut self) -> Result<(), Error> {
+    /// Finds all places, and with them how much each tier has room for.
+    fn place(&mut self) -> Result<(), Error> {
         self.map();
         let all: Vec<u32> = self.pages.next(usize::MAX);
         self.look(&all)?;

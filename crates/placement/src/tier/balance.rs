@@ -1,6 +1,6 @@
 //! How much of the accesses should change tier so that latencies become equal: Colloid's two forms.
 
-use super::TierCounters;
+use super::{Tier, TierCounters};
 
 /// How the size of a shift is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +145,16 @@ impl Smoothed {
     #[must_use]
     pub fn tier(&self, tier: usize) -> Option<(f64, f64)> {
         self.tiers.get(tier).copied().flatten()
+    }
+
+    /// Tiers whose latency is known, fastest first.
+    #[must_use]
+    pub fn by_latency(&self) -> Vec<(Tier, f64)> {
+        let mut order: Vec<(Tier, f64)> = (0..self.tiers.len())
+            .filter_map(|at| Some((Tier::try_from(at).ok()?, self.tier(at)?.1)))
+            .collect();
+        order.sort_by(|a, b| a.1.total_cmp(&b.1));
+        order
     }
 
     /// Tier 0 against tier 1, once both are known.

@@ -35,8 +35,7 @@ impl<'a> PageShares<'a> {
     /// The `most` coldest pages of a tier, coldest first.
     #[must_use]
     pub fn coldest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
-        let wanted = (0_u32..).zip(quantum.residency).filter(|(_, at)| **at == tier);
-        let mut pages = wanted.map(|(page, _)| page).collect();
+        let mut pages = select(quantum.residency, self.heat, tier, |_| true);
         first(&mut pages, most, |page| self.heat[page as usize]);
         pages
     }

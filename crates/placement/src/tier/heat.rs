@@ -1,8 +1,8 @@
 //! Access rates per page from samples: two decayed sums per page, and how far to trust a page's own figure.
 //!
 //! The slow sum is precise and the fast one is current: where they disagree by more than chance, the fast one counts.
-//! Rates are then drawn towards their mean as far as their spread is no larger than chance (a Poisson count's), so
-//! pages that only look hot are not moved.
+//! Rates of counted samples are then drawn towards their mean as far as their spread is no larger than chance (a Poisson
+//! count's), so pages that only look hot are not moved.
 
 use super::PageSample;
 
@@ -52,6 +52,8 @@ pub struct Heat {
     rates: Vec<f32>,
     /// How old `rates` are.
     stale_ns: f64,
+    /// Whether rates are drawn to their mean.
+    is_drawn: bool,
 }
 
 impl Default for Heat {
@@ -62,14 +64,21 @@ impl Default for Heat {
             age_ns: 0.0,
             rates: Vec::new(),
             stale_ns: f64::INFINITY,
+            is_drawn: true,
         }
     }
 }
 
 impl Heat {
+    /// For weights that are no counts, such as access bits: chance says nothing about their mean.
+    #[must_use]
+    pub fn of_relative_weights() -> Self {
+        Self { is_drawn: false, ..Self::default() }
+    }
+
     /// Forgets all counts: the pages that were hot are not the ones that are.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self { is_drawn: self.is_drawn, ..Self::default() };
     }
 
     /// Takes in a quantum's samples; those of pages beyond `pages` are passed over.
@@ -113,7 +122,9 @@ impl Heat {
             // Three deviations of a Poisson count are no chance.
             if apart * apart > 9.0 * ((then * part).max(now) + 1.0) { now / fast } else { then / slow }
         }));
-        self.draw_to_mean(f64::from(slow));
+        if self.is_drawn {
+            self.draw_to_mean(f64::from(slow));
+        }
         &self.rates
     }
 

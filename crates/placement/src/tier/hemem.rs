@@ -1,7 +1,9 @@
 //! `HeMem`: sampled accesses, hot at eight samples, hot pages into the default tier; with or without Colloid.
 
 use super::colloid::{first, select};
-use super::{Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
+use super::{
+    Balance, Form, LINE_BYTES, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking,
+};
 
 /// A page is hot from this many samples on.
 const HOT: f32 = 8.0;
@@ -9,8 +11,6 @@ const HOT: f32 = 8.0;
 const COOL: f32 = 18.0;
 /// Pages moved at most in a quantum.
 const PAGES_MAX: usize = 50;
-/// The bytes of an access, for the dynamic limit.
-const LINE_BYTES: f64 = 64.0;
 
 /// The policy.
 #[derive(Debug)]

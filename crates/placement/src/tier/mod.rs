@@ -114,6 +114,9 @@ pub struct Move {
     pub to: Tier,
 }
 
+/// The bytes of an access.
+const LINE_BYTES: f64 = 64.0;
+
 /// A placement policy for tiered memory.
 pub trait TierPolicy: std::fmt::Debug {
     /// Its name on the command line, such as `hemem+colloid`.
@@ -122,6 +125,10 @@ pub trait TierPolicy: std::fmt::Debug {
     fn quantum_ns(&self) -> u64;
     /// What it wants to see.
     fn tracking(&self) -> Tracking;
+    /// How many tiers it knows; pages in further ones stay where they are.
+    fn tiers_max(&self) -> usize {
+        2
+    }
     /// Takes in a quantum and says what to move. No tier is over its capacity after any of the moves.
     fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move>;
 }

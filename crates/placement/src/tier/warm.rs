@@ -6,9 +6,9 @@
 //! again exceeds what copying it costs; how long that is, is learned from how long the last balances held.
 
 use super::climb::Climb;
-use super::colloid::{first, sum};
+use super::colloid::{first, select, sum};
 use super::heat::Heat;
-use super::{Layout, Move, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
+use super::{LINE_BYTES, Layout, Move, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
 
 /// A latency that changed by more than this part since the balance was found begins a new search.
 const BAND: f64 = 0.10;
@@ -20,8 +20,6 @@ const SMOOTH_NS: f64 = 3e7;
 const START_NS: f64 = 2e8;
 /// How long a balance is taken to hold at first, at least and at most.
 const HORIZON_NS: [f64; 3] = [60e9, 2e9, 60e9];
-/// The bytes of an access.
-const LINE_BYTES: f64 = 64.0;
 /// Lines of a copy overlap, so it takes that much less than its lines' latencies.
 const COPY_OVERLAP: f64 = 4.0;
 /// The order of pages is found anew after this time.
@@ -104,15 +102,6 @@ impl Warm {
         }
     }
 
-    /// Tiers whose latency is known, fastest first.
-    fn order(&self) -> Vec<(Tier, f64)> {
-        let mut order: Vec<(Tier, f64)> = (0..self.layout.capacity_pages.len())
-            .filter_map(|at| Some((Tier::try_from(at).ok()?, self.seen.tier(at)?.1)))
-            .collect();
-        order.sort_by(|a, b| a.1.total_cmp(&b.1));
-        order
-    }
-
     fn latencies(&self) -> Vec<f64> {
         (0..self.layout.capacity_pages.len()).map(|at| self.latency(at)).collect()
     }
@@ -167,7 +156,7 @@ impl Warm {
     }
 
     fn list_pairs(&mut self) {
-        let order = self.order();
+        let order = self.seen.by_latency();
         self.pairs.clear();
         for (at, slower) in order.iter().enumerate().skip(1) {
             self.pairs.extend(order[..at].iter().rev().map(|faster| (faster.0, slower.0)));
@@ -219,10 +208,7 @@ impl Warm {
         let quanta = (PLAN_NS / quantum.elapsed_ns.max(1) as f64).ceil().max(1.0) as usize;
         let most = most.saturating_mul(quanta).max(1);
         let heat = self.heat.rates();
-        let at = |tier: Tier| -> Vec<u32> {
-            let pages = (0_u32..).zip(quantum.residency);
-            pages.filter(|(_, at)| **at == tier).map(|(page, _)| page).collect()
-        };
+        let at = |tier: Tier| select(quantum.residency, heat, tier, |_| true);
         let mut hot = at(from);
         let whole = hot.len() <= most;
         first(&mut hot, most, |page| -heat[page as usize]);
@@ -236,7 +222,7 @@ impl Warm {
         if room.free(from) > 0 || room.free(to) > 0 {
             return;
         }
-        let others = self.order().into_iter().rev().map(|tier| tier.0);
+        let others = self.seen.by_latency().into_iter().rev().map(|tier| tier.0);
         let Some(other) = others.into_iter().find(|tier| room.into_tier(*tier) > 0) else { return };
         let heat = self.heat.rates();
         let pages = (0_u32..).zip(quantum.residency).filter(|(_, at)| **at == from).map(|(page, _)| page);
@@ -362,7 +348,7 @@ impl Warm {
 
     /// A full fast tier that holds colder pages than a slower one exchanges them.
     fn drift(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
-        let order = self.order();
+        let order = self.seen.by_latency();
         for pair in order.windows(2) {
             let ((fast, low), (slow, high)) = (pair[0], pair[1]);
             if high > low * (1.0 + BAND) && room.free(fast) == 0 {
@@ -390,13 +376,17 @@ impl TierPolicy for Warm {
         Tracking::Samples { period: 5003 }
     }
 
+    fn tiers_max(&self) -> usize {
+        usize::MAX
+    }
+
     fn decide(&mut self, quantum: &Quantum<'_>) -> Vec<Move> {
         let elapsed = quantum.elapsed_ns as f64;
         self.heat.add(quantum.residency.len(), quantum.samples, elapsed);
         self.seen.set_gain(1.0 - (-elapsed / SMOOTH_NS).exp());
         self.seen.add(quantum.tiers);
         self.age_ns += elapsed;
-        if self.age_ns < START_NS || self.order().len() < 2 {
+        if self.age_ns < START_NS || self.seen.by_latency().len() < 2 {
             return Vec::new();
         }
         if self.age_ns - elapsed < START_NS {

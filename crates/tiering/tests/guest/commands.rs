@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::eventually;
@@ -21,6 +21,16 @@ fn tier(arguments: &[&str]) -> Output {
     Command::new(WARMSET).arg("tier").args(arguments).output().expect("warmset")
 }
 
+/// One that goes on until it is ended.
+fn start_daemon(pid: &str, errors: Stdio) -> Child {
+    Command::new(WARMSET)
+        .args(["tier", "--pid", pid, "--latency", "scripted", "--script", SCRIPT, "--json"])
+        .stdout(Stdio::null())
+        .stderr(errors)
+        .spawn()
+        .expect("warmset")
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -29,11 +39,7 @@ pub fn damon_is_off_after_kill_9() {
     script();
     let mut workload = Workload::start(16, 4, true);
     let pid = workload.pid().to_string();
-    let mut daemon = Command::new(WARMSET)
-        .args(["tier", "--pid", &pid, "--latency", "scripted", "--script", SCRIPT, "--json"])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("warmset");
+    let mut daemon = start_daemon(&pid, Stdio::inherit());
     eventually("DAMON is on", PATIENCE, || (kdamond_state() == "on").then_some(()));
     // A second one is told that DAMON is taken.
     let output = tier(&["--pid", &pid, "--latency", "scripted", "--script", SCRIPT]);
@@ -46,11 +52,7 @@ pub fn damon_is_off_after_kill_9() {
     eventually("DAMON is off", PATIENCE, || (kdamond_state() == "off").then_some(()));
     workload.check();
     // SIGTERM ends it in order.
-    let mut daemon = Command::new(WARMSET)
-        .args(["tier", "--pid", &pid, "--latency", "scripted", "--script", SCRIPT, "--json"])
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("warmset");
+    let mut daemon = start_daemon(&pid, Stdio::inherit());
     eventually("DAMON is on", PATIENCE, || (kdamond_state() == "on").then_some(()));
     let number = libc::pid_t::try_from(daemon.id()).expect("a number");
     // SAFETY: a signal to a child that was not waited for yet.
@@ -134,12 +136,7 @@ pub fn nodes_that_go_offline_are_told() {
     script();
     let mut workload = Workload::start(8, 2, true);
     let pid = workload.pid().to_string();
-    let mut daemon = Command::new(WARMSET)
-        .args(["tier", "--pid", &pid, "--latency", "scripted", "--script", SCRIPT, "--json"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("warmset");
+    let mut daemon = start_daemon(&pid, Stdio::piped());
     eventually("DAMON is on", PATIENCE, || (kdamond_state() == "on").then_some(()));
     let blocks: Vec<_> = fs::read_dir("/sys/devices/system/node/node1")
         .expect("node 1")
