@@ -4,16 +4,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
 
-use perf_event_open_sys as perf;
-
+use crate::perf;
 use crate::sysinfo::Root;
 use crate::sysinfo::numa::cpus;
 
 const DEVICES: &str = "/sys/bus/event_source/devices";
-const EVERY_PROCESS: libc::pid_t = -1;
-const NO_GROUP: libc::c_int = -1;
+const EVERY_PROCESS: i32 = -1;
 
 /// A sum of counters.
 #[derive(Debug)]
@@ -109,32 +106,13 @@ fn place(format: &str, value: u64, config: &mut [u64; 3]) -> Option<()> {
     (left == 0).then_some(())
 }
 
+/// A unit's event belongs to no process, and is counted on one processor.
 fn open(kind: u32, config: &[u64; 3], cpu: u32) -> io::Result<File> {
-    let mut attributes = perf::bindings::perf_event_attr {
-        type_: kind,
-        size: size_of::<perf::bindings::perf_event_attr>() as u32,
-        config: config[0],
-        ..Default::default()
-    };
-    attributes.__bindgen_anon_3.config1 = config[1];
-    attributes.__bindgen_anon_4.config2 = config[2];
-    let cpu = libc::c_int::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: the attributes live during the call, and their size is what they say; a unit's event belongs to no
-    // process, is counted on one processor, and shares no memory with this one.
-    let outcome = unsafe {
-        perf::perf_event_open(
-            &raw mut attributes,
-            EVERY_PROCESS,
-            cpu,
-            NO_GROUP,
-            perf::bindings::PERF_FLAG_FD_CLOEXEC.into(),
-        )
-    };
-    if outcome < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was opened just now and is nobody else's.
-    Ok(File::from(unsafe { OwnedFd::from_raw_fd(outcome) }))
+    let mut attr = perf::attributes(kind, config[0]);
+    attr.__bindgen_anon_3.config1 = config[1];
+    attr.__bindgen_anon_4.config2 = config[2];
+    let cpu = i32::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?;
+    Ok(perf::open(&mut attr, EVERY_PROCESS, cpu)?.into())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rustix::process::{WaitOptions, setsid, waitpid};
 /// Keeps a process waiting for the end of this one, however it ends.
 #[derive(Debug)]
 pub struct Guardian {
-    writer: Option<OwnedFd>,
+    writer: OwnedFd,
 }
 
 impl Guardian {
@@ -28,14 +28,12 @@ impl Guardian {
                 work();
             }
         })?;
-        Ok(Self { writer: Some(writer) })
+        Ok(Self { writer })
     }
 
     /// Ends the waiting process without its work.
-    pub fn dismiss(mut self) {
-        if let Some(writer) = self.writer.take() {
-            let _ = fs::File::from(writer).write_all(b".");
-        }
+    pub fn dismiss(self) {
+        let _ = fs::File::from(self.writer).write_all(b".");
     }
 }
 

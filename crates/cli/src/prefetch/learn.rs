@@ -1,12 +1,11 @@
 //! `warmset learn`: records a program.
 
 use std::io::{self, Write};
-use std::os::unix::process::ExitStatusExt;
 use std::process::ExitCode;
 
 use warmset_prefetch::{Learned, Options, Recorder, Store, Trigger, learn as learn_program, words};
 
-use super::{found, not_found};
+use super::{code_of, found, not_found};
 use crate::args::LearnArgs;
 use crate::units;
 
@@ -70,10 +69,4 @@ fn described(name: &str, learned: &Learned) -> String {
         );
     }
     text
-}
-
-/// What a shell makes of it: 128 and the signal for a program that a signal ended.
-fn code_of(status: std::process::ExitStatus) -> ExitCode {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -7,8 +7,9 @@ mod learn;
 use std::env;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 use serde_json::json;
 use warmset_prefetch::Store;
@@ -116,4 +117,10 @@ pub fn found(name: &str) -> Option<PathBuf> {
 pub fn not_found(name: &str) -> ExitCode {
     let _ = writeln!(io::stderr(), "warmset: {name}: there is no such program on the PATH");
     ExitCode::from(NOT_FOUND)
+}
+
+/// What a shell makes of it: 128 and the signal for a program that a signal ended.
+pub fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }

@@ -1,12 +1,12 @@
 //! A program that `warmset tier` starts.
 
 use std::io::{self, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::prefetch::{NOT_FOUND, found, not_found};
+use crate::prefetch::{NOT_FOUND, code_of, found, not_found};
 
 /// A program that runs beside this command.
 #[derive(Debug)]
@@ -51,8 +51,6 @@ impl Program {
         if unmanaged && !self.has_ended() {
             writeln!(io::stderr(), "warmset: the program runs on without tiering")?;
         }
-        let status = self.child.wait()?;
-        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-        Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+        Ok(code_of(self.child.wait()?))
     }
 }

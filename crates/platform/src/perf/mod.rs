@@ -19,14 +19,14 @@ use rustix::mount::{MountFlags, mount};
 const TRACEFS: &str = "/sys/kernel/tracing";
 
 /// Attributes with their size filled in, of an event that closes on exec.
-fn attributes(kind: u32, config: u64) -> perf_event_attr {
+pub(crate) fn attributes(kind: u32, config: u64) -> perf_event_attr {
     let mut attr = perf_event_attr { type_: kind, config, ..Default::default() };
     attr.size = size_of::<perf_event_attr>() as u32;
     attr
 }
 
-/// Opens an event of one thread (0: the calling one) on one processor (-1: all).
-fn open(attr: &mut perf_event_attr, thread: i32, processor: i32) -> io::Result<OwnedFd> {
+/// Opens an event of one thread (0: the calling one, -1: all) on one processor (-1: all).
+pub(crate) fn open(attr: &mut perf_event_attr, thread: i32, processor: i32) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     // SAFETY: `attr` outlives the call and tells its own size; the rest are numbers.
     let fd = unsafe { perf_event_open_sys::perf_event_open(attr, thread, processor, -1, CLOSE_ON_EXEC) };

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use crate::opens::FileId;
+use crate::sysinfo::maps::{Mapping, line};
 
 const PAGE_BYTES: u64 = 4096;
 /// Bits of a page in pagemap: in memory, or swapped out.
@@ -23,19 +24,12 @@ pub struct Mapped {
     pub ranges: Vec<(u64, u64)>,
 }
 
-/// A file mapping's line in `maps`: `start-end rwxp offset major:minor inode   path`.
-fn parse(line: &str) -> Option<(u64, u64, u64, FileId, PathBuf)> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    let (start, end) = (number(start)?, number(end)?);
-    let offset = number(fields.nth(1)?)?;
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let device = rustix::fs::makedev(number(major)? as u32, number(minor)? as u32);
-    let inode: u64 = fields.next()?.parse().ok()?;
-    let path = fields.next()?.trim_start();
-    let alive = inode != 0 && path.starts_with('/') && !path.ends_with(" (deleted)") && start < end;
-    alive.then(|| (start, end, offset, FileId { device, inode }, PathBuf::from(path)))
+/// The mapping of a file that is still there: its addresses, its offset in the file, the file and its path.
+fn parse(text: &str) -> Option<(Mapping, u64, FileId, PathBuf)> {
+    let line = line(text)?;
+    let alive = line.inode != 0 && line.name.starts_with('/') && !line.name.ends_with(" (deleted)");
+    let file = FileId { device: line.device, inode: line.inode };
+    alive.then(|| (line.mapping, line.offset, file, PathBuf::from(line.name)))
 }
 
 /// What the process has touched of the files that it has mapped now. Windows that the kernel mapped around a touched
@@ -47,7 +41,7 @@ pub fn touched(process: u32) -> io::Result<Vec<Mapped>> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps"))?;
     let pagemap = File::open(format!("/proc/{process}/pagemap"))?;
     let mut found = Vec::new();
-    for (start, end, offset, file, path) in maps.lines().filter_map(parse) {
+    for (Mapping { start, end }, offset, file, path) in maps.lines().filter_map(parse) {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let mut buffer = [0u8; ENTRIES * 8];
         let mut page = start / PAGE_BYTES;
@@ -83,7 +77,10 @@ mod tests {
     fn a_line_is_a_mapping_of_a_file_that_is_there() {
         let line = "7fa0-7fb0 r-xp 00001000 fe:00 77                         /usr/lib/a b.so";
         let file = FileId { device: rustix::fs::makedev(0xfe, 0), inode: 77 };
-        assert_eq!(parse(line), Some((0x7fa0, 0x7fb0, 0x1000, file, PathBuf::from("/usr/lib/a b.so"))));
+        assert_eq!(
+            parse(line),
+            Some((Mapping { start: 0x7fa0, end: 0x7fb0 }, 0x1000, file, PathBuf::from("/usr/lib/a b.so")))
+        );
         assert_eq!(parse("7fa0-7fb0 rw-p 00000000 00:00 0 [heap]"), None);
         assert_eq!(parse("7fa0-7fb0 rw-p 00000000 fe:00 7 /x (deleted)"), None);
         assert_eq!(parse("nonsense"), None);

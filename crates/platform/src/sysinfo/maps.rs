@@ -17,14 +17,38 @@ pub fn mappings(root: &Root, pid: u32) -> Option<Vec<Mapping>> {
     Some(root.text(format!("/proc/{pid}/maps"))?.lines().filter_map(mapping).collect())
 }
 
-fn mapping(line: &str) -> Option<Mapping> {
-    let mut words = line.split_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let rights = words.next()?;
-    let name = words.nth(3).unwrap_or_default();
-    let ours = rights.starts_with('r') && !name.starts_with("[v");
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    (ours && start < end).then_some(Mapping { start, end })
+/// A line of `maps`: `start-end rwxp offset major:minor inode   name`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line<'a> {
+    pub mapping: Mapping,
+    pub rights: &'a str,
+    pub offset: u64,
+    /// `st_dev`.
+    pub device: u64,
+    pub inode: u64,
+    /// A path, a name in brackets, or nothing.
+    pub name: &'a str,
+}
+
+/// Reads a line; `None` if it is none, or its mapping is empty.
+pub(crate) fn line(text: &str) -> Option<Line<'_>> {
+    let mut fields = text.splitn(6, ' ');
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let mapping = Mapping { start: number(start)?, end: number(end)? };
+    let rights = fields.next()?;
+    let offset = number(fields.next()?)?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let device = rustix::fs::makedev(number(major)? as u32, number(minor)? as u32);
+    let inode = fields.next()?.parse().ok()?;
+    let name = fields.next().unwrap_or_default().trim_start();
+    (mapping.start < mapping.end).then_some(Line { mapping, rights, offset, device, inode, name })
+}
+
+fn mapping(text: &str) -> Option<Mapping> {
+    let line = line(text)?;
+    let ours = line.rights.starts_with('r') && !line.name.starts_with("[v");
+    ours.then_some(line.mapping)
 }
 
 /// The first addresses of mappings that their owner placed (`bind`, `interleave`), and of those on huge pages larger
