@@ -84,7 +84,12 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-tier test-spark test-python test-bench ## Set up and pass all tests
+test: test-rust test-loom test-tier test-spark test-python test-bench ## Set up and pass the tests
+
+.PHONY: test-full
+test-full: test-rust test-loom test-tier test-spark ## The same with a second Spark in all suites and all quick benchmarks
+	$(MAKE) test-python PYTEST_ARGS=--full
+	$(MAKE) test-bench test-bench-spark
 
 .PHONY: test-rust
 test-rust: $(STAMPS)/base
@@ -104,7 +109,7 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --durations 15 $(PYTEST_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -126,11 +131,14 @@ fuzz: $(STAMPS)/base ## Feed the parsers of region files, profiles and scenarios
 test-bench:
 	$(MAKE) bench B=region-scan QUICK=1
 	$(MAKE) bench B=sim QUICK=1
+	$(MAKE) demo QUICK=1
+
+.PHONY: test-bench-spark
+test-bench-spark:
 	$(MAKE) bench B=spark-sql QUICK=1
 	$(MAKE) bench B=spark-ml QUICK=1
 	$(MAKE) bench B=spark-hugepages QUICK=1
 	$(MAKE) bench B=spark-split QUICK=1
-	$(MAKE) demo QUICK=1
 
 # ---- checks -----------------------------------------------------------------------------------------------------
 
