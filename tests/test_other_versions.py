@@ -91,6 +91,12 @@ def test_elements_round_trip_with_the_jar(child: SparkChild) -> None:
 
 
 @pytest.mark.usefixtures("only_with_plugin")
+def test_all_that_the_plugin_names_is_there(child: SparkChild) -> None:
+    """The look at a vendor's build, which would be refused for what it does not find."""
+    assert child.call("regions.not_linked") == []
+
+
+@pytest.mark.usefixtures("only_with_plugin")
 def test_the_tab(child: SparkChild) -> None:
     with urllib.request.urlopen(child.call("ui.url") + "/warmset/", timeout=30) as answer:
         page = answer.read().decode()
