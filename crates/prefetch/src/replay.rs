@@ -3,8 +3,14 @@
 //! Invariant: when all triggers have fired, or the program has ended, nothing is attached to it and nothing watched.
 
 mod armed;
+mod code;
+mod executions;
 
-use rustix::event::{PollFd, PollFlags, poll};
+pub(crate) use executions::Executions;
+
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::armed::Armed;
@@ -38,6 +44,16 @@ pub(crate) fn trigger_of(burst: &Burst, choice: Choice) -> &Trigger {
     found.unwrap_or(&burst.trigger)
 }
 
+fn kib(reads: &[Read]) -> u64 {
+    reads.iter().fold(0u64, |sum, read| sum.saturating_add(read.bytes())) >> 10
+}
+
+/// For how long to wait until then.
+fn until(deadline: Option<Instant>) -> Option<Timespec> {
+    let left = deadline?.saturating_duration_since(Instant::now());
+    Timespec::try_from(left).ok()
+}
+
 /// How many of the first reads have at most so many bytes.
 fn within(reads: &[Read], bytes_max: u64) -> usize {
     let mut sum = 0u64;
@@ -54,14 +70,14 @@ fn within(reads: &[Read], bytes_max: u64) -> usize {
 const HEAD_BYTES: u64 = 8 << 20;
 
 /// Fetches what `process` reads, which runs the profile's program or is about to. Returns when no trigger is left or the
-/// process has ended.
-pub fn replay(profile: &Profile, process: u32, choice: Choice) {
+/// process has ended. What it watches, and when that happens, is told to `report`.
+pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn FnMut(&str)) {
     let fetcher = Fetcher::new(profile, Limits::of_bytes(HEAD_BYTES));
     let ended = Pid::from_raw(process as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let mut armed: Vec<(Armed, &[Read])> = Vec::new();
     let mut now: Vec<&[Read]> = Vec::new();
     for (burst, reads) in profile.divided() {
-        match Armed::new(trigger_of(burst, choice), process) {
+        match Armed::new(trigger_of(burst, choice), &profile.files, process, report) {
             // A trigger that cannot be watched must not cost the burst.
             None => now.push(reads),
             Some(trigger) => armed.push((trigger, reads)),
@@ -79,9 +95,13 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice) {
     while !armed.is_empty() {
         let mut polled = vec![PollFd::new(&ended, PollFlags::IN)];
         for (trigger, _) in &armed {
-            polled.extend(trigger.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let descriptors = trigger.descriptors().into_iter();
+            polled.extend(descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         }
-        match poll(&mut polled, None) {
+        match poll(
+            &mut polled,
+            until(armed.iter().filter_map(|(trigger, _)| trigger.deadline()).min()).as_ref(),
+        ) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,
@@ -92,8 +112,9 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice) {
         drop(polled);
         let mut fired = Vec::new();
         armed.retain_mut(|(trigger, reads)| {
-            let fires = trigger.fires();
+            let fires = trigger.fires(report);
             if fires {
+                report(&format!("a trigger has fired: {} KiB are fetched", kib(reads)));
                 fired.push(*reads);
             }
             !fires
