@@ -333,10 +333,14 @@ impl File {
     /// The kernel read or wrote this range, of at least a byte: it is within the file now.
     pub fn follow(&self, offset: usize, bytes: usize, wrote: bool) {
         if wrote {
-            self.dated.store(true, Ordering::Relaxed);
             self.set_present(offset, bytes);
         }
         self.follow_size(offset + bytes);
+    }
+
+    /// The kernel wrote here, and set the file's times.
+    pub fn wrote_by_kernel(&self) {
+        self.dated.store(true, Ordering::Relaxed);
     }
 
     /// Whether the next write may be served: the file's times tell of the first one since they were exact.

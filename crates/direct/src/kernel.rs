@@ -63,6 +63,10 @@ impl Failed for c_int {
     const FAILED: Self = -1;
 }
 
+impl Failed for i64 {
+    const FAILED: Self = -1;
+}
+
 impl Failed for isize {
     const FAILED: Self = -1;
 }
@@ -225,6 +229,20 @@ pub fn map_by_child(fd: c_int, length: usize, writable: bool) -> Option<*mut u8>
         }
     }
     (base > 0).then_some(base as *mut u8)
+}
+
+/// Moves a descriptor's position and says where it is then; none if the kernel refuses.
+pub fn move_position(fd: c_int, by: i64) -> Option<i64> {
+    // SAFETY: it takes no pointer.
+    let now = keeping_errno(|| unsafe { libc::syscall(libc::SYS_lseek, fd, by, libc::SEEK_CUR) });
+    (now >= 0).then_some(now)
+}
+
+/// Reads or writes at an offset, by a raw call: its result and `errno` are the program's.
+pub fn transfer_at(fd: c_int, is_write: bool, buffers: &[libc::iovec], offset: i64) -> isize {
+    let number = if is_write { libc::SYS_pwritev } else { libc::SYS_preadv };
+    // SAFETY: an array of buffers that the program passed, good or bad. The kernel takes the offset's low part first.
+    unsafe { libc::syscall(number, fd, buffers.as_ptr(), buffers.len(), offset, 0usize) as isize }
 }
 
 /// Brings a file's mtime and ctime up to now, for its owner.

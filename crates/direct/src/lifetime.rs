@@ -12,6 +12,7 @@ unsafe extern "C" {
 }
 
 extern "C" fn before_fork() {
+    descriptors::share_descriptions();
     lock::take_before_fork();
 }
 
@@ -51,6 +52,8 @@ pub fn watch_forks_and_exit() {
 /// Before the process ends or becomes another program.
 pub fn before_end() {
     files::date_all();
+    // A child of `vfork` had the descriptors of its parent.
+    descriptors::share_descriptions();
     // In a child of `vfork` the counters are its parent's, which goes on.
     if descriptors::are_this_process_s() {
         stats::report();
