@@ -40,6 +40,17 @@ macro_rules! at_position {
 
 at_position!(read Read *mut c_void, write Write *const c_void);
 
+/// Finds what `read` and `write` of no bytes go on to, before the program begins.
+pub fn find_next() {
+    let errno = crate::kernel::errno();
+    // SAFETY: no descriptor has this number, and no byte is moved.
+    unsafe {
+        read(-1, core::ptr::null_mut(), 0);
+        write(-1, core::ptr::null(), 0);
+    }
+    crate::kernel::set_errno(errno);
+}
+
 /// `readv` and `writev`: an array of buffers, at the descriptor's position.
 macro_rules! vectors_at_position {
     ($($name:ident $way:ident),*) => {$(

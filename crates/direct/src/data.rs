@@ -2,8 +2,9 @@
 
 use libc::{c_int, c_void, iovec};
 
+use crate::ranges::{self, Guard};
 use crate::stats::{self, Active, Counter, Slot};
-use crate::{copy, descriptors, files, kernel};
+use crate::{copy, descriptors, files, kernel, shared};
 
 /// Of an operation that reaches the file's last page, so much must lie before it to be worth two parts.
 const PART_MIN: usize = 64 << 10;
@@ -11,6 +12,10 @@ const PART_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 0x7fff_f000;
 /// Where a program's addresses end, with four levels of page tables.
 const ADDRESSES_END: usize = 0x7fff_ffff_f000;
+/// After so many operations of the kernel's at a position, that is asked for.
+const RESYNC_EVERY: u64 = 64;
+/// How much an array of buffers is taken to hold, where the kernel reads the array: so much is locked.
+const VECTOR_BYTES: usize = 1 << 30;
 /// Calls with more buffers go to the kernel.
 const BUFFERS_MAX: usize = 16;
 
@@ -94,6 +99,14 @@ impl Buffers<'_> {
 }
 
 impl Operation {
+    /// The lock of `bytes` for a write, none inside for a read; none at all if it can't be had.
+    fn lock(&self, way: Way, bytes: usize) -> Option<Option<Guard>> {
+        match way {
+            Way::Read => Some(None),
+            Way::Write => ranges::lock(self.file.identity(), self.offset, bytes).map(Some),
+        }
+    }
+
     /// Copies what is served; false at any fault.
     ///
     /// # Safety
@@ -116,15 +129,21 @@ impl Operation {
         })
     }
 
-    /// Does it; none at any fault, and if the file was cut meanwhile.
+    /// Does it; none at any fault, and if the file was cut meanwhile. A write holds its range.
     ///
     /// # Safety
     /// As [`Operation::copy`]; for a write, the buffers were found readable.
-    unsafe fn run(self, fd: c_int, way: Way, buffers: &Buffers) -> Option<usize> {
-        // SAFETY: passed on; this operation found the file, and is active.
-        let is_done = unsafe { self.copy(way, buffers) && self.file.still_reaches(self.limit) };
-        if !is_done {
-            return None;
+    unsafe fn run(self, fd: c_int, way: Way, buffers: &Buffers, guard: Option<&Guard>) -> Option<usize> {
+        loop {
+            // SAFETY: passed on; this operation found the file, and is active.
+            let is_done = unsafe { self.copy(way, buffers) && self.file.still_reaches(self.limit) };
+            if !is_done {
+                return None;
+            }
+            // A handler of this thread may have written in the middle of this: then its write was the first.
+            if !guard.is_some_and(Guard::was_interrupted) {
+                break;
+            }
         }
         let slot: &Slot = self.active.slot();
         match way {
@@ -142,19 +161,22 @@ impl Operation {
     }
 }
 
-/// Serves a read or write, or a beginning of it; none if the kernel is to do it.
+/// Serves a read or write, or a beginning of it; none if the kernel is to do it. With a write goes the lock of the whole
+/// range, until all of it is written.
 ///
 /// # Safety
 /// As `preadv` and `pwritev`; a bad buffer is no error here.
-unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<usize> {
+unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(usize, Option<Guard>)> {
     let in_parts = buffers.parts.len() == 1 && buffers.are_in_bounds();
     let operation = prepare(fd, way, buffers.bytes, offset, in_parts)?;
     // SAFETY: the buffers are the program's.
-    unsafe {
-        (way == Way::Read || buffers.are_readable(operation.served))
-            .then(|| operation.run(fd, way, buffers))
-            .flatten()
+    if way == Way::Write && !unsafe { buffers.are_readable(operation.served) } {
+        return None;
     }
+    let guard = operation.lock(way, buffers.bytes)?;
+    // SAFETY: passed on.
+    let served = unsafe { operation.run(fd, way, buffers, guard.as_ref()) }?;
+    Some((served, guard))
 }
 
 /// Serves a read or write at the descriptor's position; none if the kernel is to do it.
@@ -177,11 +199,17 @@ unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
     descriptors::note_position(fd, start + bytes);
     let operation =
         if start == expected { Some(operation) } else { prepare(fd, way, buffers.bytes, start, false) };
-    // SAFETY: passed on.
-    if let Some(served) = operation.and_then(|operation| unsafe { operation.run(fd, way, buffers) }) {
+    let served = operation.and_then(|operation| {
+        let guard = operation.lock(way, buffers.bytes)?;
+        // SAFETY: passed on.
+        unsafe { operation.run(fd, way, buffers, guard.as_ref()) }
+    });
+    if let Some(served) = served {
         return Some(served as isize);
     }
+    let guard = lock_for_kernel(fd, way, Some(start), buffers.bytes);
     let result = kernel::transfer_at(fd, way == Way::Write, buffers.parts, start);
+    drop(guard);
     let missing = bytes - result.max(0) as i64;
     if missing > 0 {
         kernel::keeping_errno(|| kernel::move_position(fd, -missing));
@@ -189,6 +217,83 @@ unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
     }
     follow(fd, way, Some(start), result);
     Some(result)
+}
+
+/// The lock of a range that the kernel is to write, if any process may map the file for writing; at an offset, or at
+/// the descriptor's position.
+fn lock_for_kernel(fd: c_int, way: Way, offset: Option<i64>, bytes: usize) -> Option<Guard> {
+    if way == Way::Read || bytes == 0 || descriptors::is_other(fd) {
+        return None;
+    }
+    let identity = mapped_identity(fd)?;
+    let offset = offset.or_else(|| kernel::move_position(fd, 0))?;
+    ranges::lock(identity, usize::try_from(offset).ok()?, bytes)
+}
+
+/// What tells the descriptor's file apart, if any process may map it for writing.
+fn mapped_identity(fd: c_int) -> Option<shared::Identity> {
+    if descriptors::is_shown(fd) {
+        let active = stats::mine().enter();
+        let identity = descriptors::shown(fd).map(|shown| files::at(shown.index).identity());
+        drop(active);
+        return identity.filter(|&identity| shared::is_mapped(identity));
+    }
+    // The first time, what is cheaper than looking at the memory that all processes share.
+    if !shared::is_attached() {
+        descriptors::identity(fd)?;
+    }
+    if !shared::is_any_mapped() {
+        return None;
+    }
+    let identity = descriptors::identity(fd)?;
+    if shared::is_mapped(identity) {
+        return Some(identity);
+    }
+    shared::forget_ended_at_times();
+    None
+}
+
+/// After the kernel's write without a lock: if another process has mapped the file since, its writes may be mixed with
+/// this one, which is done once more, as the later one.
+fn repeat_if_mapped(fd: c_int, buffers: &[iovec], offset: Option<i64>, result: isize) {
+    if descriptors::is_other(fd) || !shared::is_attached() || !shared::is_any_mapped() {
+        return;
+    }
+    let is_appending = || kernel::status_flags(fd).is_none_or(|flags| flags & libc::O_APPEND != 0);
+    let Some(identity) = mapped_identity(fd).filter(|_| !kernel::keeping_errno(is_appending)) else {
+        return;
+    };
+    let start = offset.or_else(|| began_at(fd, result)).and_then(|start| usize::try_from(start).ok());
+    let all: usize = buffers.iter().map(|each| each.iov_len).sum();
+    if let Some(start) = start.filter(|_| all == result.max(0).unsigned_abs() && all > 0) {
+        let guard = ranges::lock(identity, start, all);
+        kernel::keeping_errno(|| kernel::transfer_at(fd, true, buffers, start as i64));
+        drop(guard);
+    }
+}
+
+/// The kernel's part: what is not served, under the lock that a write needs, and what is learnt from it.
+///
+/// # Safety
+/// As the call; where the kernel has moved bytes, `buffers` gives the buffers that it has read.
+unsafe fn by_kernel<'a>(
+    fd: c_int,
+    way: Way,
+    offset: Option<i64>,
+    (bytes, buffers): (usize, impl FnOnce() -> &'a [iovec]),
+    kernel: impl FnOnce() -> isize,
+) -> isize {
+    if !crate::served::any() {
+        return kernel();
+    }
+    let guard = lock_for_kernel(fd, way, offset, bytes);
+    let result = kernel();
+    if way == Way::Write && guard.is_none() && result > 0 {
+        repeat_if_mapped(fd, buffers(), offset, result);
+    }
+    drop(guard);
+    follow(fd, way, offset, result);
+    result
 }
 
 /// Learns from an operation that the kernel did, at an offset, or at the descriptor's position.
@@ -216,9 +321,17 @@ fn follow(fd: c_int, way: Way, offset: Option<i64>, result: isize) {
     if wrote {
         file.wrote_by_kernel();
     }
-    let Some(end) = offset.or_else(|| ended_at(fd, result)).and_then(|start| {
-        usize::try_from(start).ok()?.checked_add(bytes)
-    }) else {
+    let start = offset.or_else(|| {
+        let before = descriptors::position(fd);
+        descriptors::advance_position(fd, result);
+        // What the hint says is enough here, but it must not be wrong for ever.
+        if before.is_some() && slot.is_time_for(Counter::Passed, RESYNC_EVERY) {
+            began_at(fd, result)
+        } else {
+            before
+        }
+    });
+    let Some(end) = start.and_then(|start| usize::try_from(start).ok()?.checked_add(bytes)) else {
         return;
     };
     // The page in which it ends, and the room up to its end.
@@ -231,7 +344,7 @@ fn follow(fd: c_int, way: Way, offset: Option<i64>, result: isize) {
 }
 
 /// Where the kernel's operation at the descriptor's position began, by asking where the position is now.
-fn ended_at(fd: c_int, result: isize) -> Option<i64> {
+fn began_at(fd: c_int, result: isize) -> Option<i64> {
     descriptors::position(fd)?;
     let now = kernel::keeping_errno(|| kernel::move_position(fd, 0))?;
     descriptors::note_position(fd, now);
@@ -250,21 +363,23 @@ pub unsafe fn transfer(
     offset: i64,
     kernel: impl FnOnce(*mut c_void, usize, i64) -> isize,
 ) -> isize {
-    let mut served = 0;
     if descriptors::is_shown(fd) {
         let buffers = Buffers { parts: &[iovec { iov_base: buffer, iov_len: bytes }], bytes };
         // SAFETY: passed on.
-        served = unsafe { serve(fd, way, &buffers, offset) }.unwrap_or(0);
-        if served == bytes && bytes > 0 {
-            return served as isize;
+        if let Some((served, guard)) = unsafe { serve(fd, way, &buffers, offset) } {
+            if served == bytes {
+                return served as isize;
+            }
+            let rest = offset + served as i64;
+            let result = kernel(buffer.wrapping_byte_add(served), bytes - served, rest);
+            drop(guard);
+            follow(fd, way, Some(rest), result);
+            return served as isize + result.max(0);
         }
     }
-    let rest = offset.wrapping_add(served as i64);
-    let result = kernel(buffer.wrapping_byte_add(served), bytes - served, rest);
-    if crate::served::any() {
-        follow(fd, way, Some(rest), result);
-    }
-    if served > 0 { served as isize + result.max(0) } else { result }
+    let parts = [iovec { iov_base: buffer, iov_len: bytes }];
+    // SAFETY: the caller's buffer.
+    unsafe { by_kernel(fd, way, Some(offset), (bytes, || &parts), || kernel(buffer, bytes, offset)) }
 }
 
 /// A whole `read` or `write`.
@@ -285,11 +400,9 @@ pub unsafe fn transfer_here(
             return result;
         }
     }
-    let result = kernel();
-    if crate::served::any() {
-        follow(fd, way, None, result);
-    }
-    result
+    let parts = [iovec { iov_base: buffer, iov_len: bytes }];
+    // SAFETY: the caller's buffer.
+    unsafe { by_kernel(fd, way, None, (bytes, || &parts), kernel) }
 }
 
 /// Gives the program's array of buffers to `work`; none if it can't be served as it is.
@@ -335,17 +448,16 @@ pub unsafe fn transfer_vector(
         with_buffers(fd, vector, count, |buffers| match offset {
             // In one part, since there may be several buffers: all or nothing.
             Some(offset) => serve(fd, way, buffers, offset)
-                .filter(|&served| served == buffers.bytes)
-                .map(|served| served as isize),
+                .filter(|(served, _)| *served == buffers.bytes)
+                .map(|(served, _)| served as isize),
             None => serve_here(fd, way, buffers),
         })
     };
     if let Some(served) = served {
         return served;
     }
-    let result = kernel();
-    if crate::served::any() {
-        follow(fd, way, offset, result);
-    }
-    result
+    // SAFETY: where bytes were moved, the array was good.
+    let parts = || unsafe { core::slice::from_raw_parts(vector, count.max(0).unsigned_abs() as usize) };
+    // SAFETY: passed on.
+    unsafe { by_kernel(fd, way, offset, (VECTOR_BYTES, parts), kernel) }
 }

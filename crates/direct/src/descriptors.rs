@@ -1,9 +1,10 @@
 //! What is known of each descriptor: nothing yet, that the kernel serves it, or which mapped file it shows; and where its
 //! position probably is, if no other descriptor shares its open file description.
 
-use core::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 use libc::c_int;
 
+use crate::shared::{self, Identity};
 use crate::{fault, files, kernel, lock, served};
 
 /// Higher descriptors go to the kernel.
@@ -15,6 +16,8 @@ const TAG: u32 = 3;
 const UNKNOWN: u32 = 0;
 const KERNEL: u32 = 1;
 const SHOWN: u32 = 2;
+/// No regular file on a served device.
+const OTHER: u32 = 3;
 const WRITABLE: u32 = 4;
 const COUNT_SHIFT: u32 = 2;
 const INDEX_SHIFT: u32 = 3;
@@ -34,11 +37,10 @@ static ALL: [Descriptor; DESCRIPTORS] =
 static HIGH: AtomicU32 = AtomicU32::new(0);
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// How often a process of this user has made a descriptor append: in memory that all of them share, since descriptors
-/// that were inherited or passed on share that flag.
-static APPENDS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
-/// How many of these are known in this process.
+/// How often a process of this user has made a descriptor append, as far as is known here: descriptors that were
+/// inherited or passed on share that flag.
 static APPENDS_KNOWN: AtomicU32 = AtomicU32::new(0);
+static IS_APPENDS_KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// What a descriptor shows.
 #[derive(Clone, Copy)]
@@ -103,32 +105,14 @@ pub fn belong_to_this_process() {
     OWNER.store(kernel::process(), Ordering::Relaxed);
 }
 
-/// Called once, when the library is loaded; false if there is no memory to share.
-pub fn share() -> bool {
-    let base = kernel::map_shared_file(files::PAGE);
-    if let Some(base) = base {
-        APPENDS.store(base.cast(), Ordering::Release);
-        APPENDS_KNOWN
-            .store(appends().map_or(0, |appends| appends.load(Ordering::Acquire)), Ordering::Relaxed);
-    }
-    base.is_some()
-}
-
-fn appends() -> Option<&'static AtomicU32> {
-    // SAFETY: null, or the mapping made when the library was loaded, which stays.
-    unsafe { APPENDS.load(Ordering::Acquire).as_ref() }
-}
-
 /// A descriptor appends from now on; so do its copies, and which ones these are is not known.
 pub fn appends_now() {
-    if let Some(appends) = appends() {
-        appends.fetch_add(1, Ordering::AcqRel);
-    }
+    shared::count_append();
 }
 
 /// Whether no descriptor was made to append since it was looked at; if one was, none shows anything any more.
 pub fn none_appends() -> bool {
-    let Some(now) = appends().map(|appends| appends.load(Ordering::Acquire)) else {
+    let Some(now) = shared::appends() else {
         return false;
     };
     if now == APPENDS_KNOWN.load(Ordering::Relaxed) {
@@ -154,6 +138,28 @@ pub fn shown(fd: c_int) -> Option<Shown> {
 /// Whether the descriptor shows a file, as far as is known without looking.
 pub fn is_shown(fd: c_int) -> bool {
     slot(fd).is_some_and(|slot| slot.load(Ordering::Relaxed) & TAG == SHOWN)
+}
+
+/// What tells the descriptor's file apart, if that may be a served one: by the table alone if it shows one.
+pub fn identity(fd: c_int) -> Option<Identity> {
+    let slot = slot(fd)?;
+    if slot.load(Ordering::Relaxed) & TAG == OTHER {
+        return None;
+    }
+    kernel::keeping_errno(|| {
+        let stat = kernel::fstat(fd)?;
+        let can_be = stat.st_mode & libc::S_IFMT == libc::S_IFREG && served::is_device(stat.st_dev);
+        let seen = slot.load(Ordering::Relaxed);
+        if !can_be && seen & TAG != SHOWN {
+            let _ = slot.compare_exchange(seen, OTHER, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        can_be.then(|| Identity::new(stat.st_dev, stat.st_ino))
+    })
+}
+
+/// Whether it was found that the descriptor has nothing to do with served files.
+pub fn is_other(fd: c_int) -> bool {
+    slot(fd).is_none_or(|slot| slot.load(Ordering::Relaxed) & TAG == OTHER)
 }
 
 /// Counts an operation that the kernel did on a descriptor, large ones for more; after enough of them its file is mapped,
@@ -184,6 +190,7 @@ fn look(fd: c_int, slot: &AtomicU32) {
     raise_high(fd);
     let value = match classify(fd) {
         Found::Kernel => KERNEL,
+        Found::Other => OTHER,
         Found::Later => UNKNOWN,
         Found::File { index, can_write } => {
             SHOWN | if can_write { WRITABLE } else { 0 } | (index as u32) << INDEX_SHIFT
@@ -193,20 +200,31 @@ fn look(fd: c_int, slot: &AtomicU32) {
 }
 
 enum Found {
+    Other,
     Kernel,
     Later,
     File { index: usize, can_write: bool },
 }
 
 fn classify(fd: c_int) -> Found {
-    let (Some(stat), Some(flags)) = (kernel::fstat(fd), kernel::status_flags(fd)) else {
+    served::resolve();
+    let Some(stat) = kernel::fstat(fd) else {
+        return Found::Kernel;
+    };
+    if stat.st_mode & libc::S_IFMT != libc::S_IFREG || !served::is_device(stat.st_dev) {
+        return Found::Other;
+    }
+    shared::attach();
+    // Before the flags are read: what appends from now on is found out later.
+    if !IS_APPENDS_KNOWN.swap(true, Ordering::Relaxed) {
+        APPENDS_KNOWN.store(shared::appends().unwrap_or(0), Ordering::Relaxed);
+    }
+    let Some(flags) = kernel::status_flags(fd) else {
         return Found::Kernel;
     };
     let access = flags & libc::O_ACCMODE;
     // A mapping needs read access, whatever it is for.
-    let can_be = stat.st_mode & libc::S_IFMT == libc::S_IFREG
-        && flags & libc::O_PATH == 0
-        && (access == libc::O_RDONLY || access == libc::O_RDWR);
+    let can_be = flags & libc::O_PATH == 0 && (access == libc::O_RDONLY || access == libc::O_RDWR);
     if !can_be || !served::has(fd, stat.st_dev) || kernel::has_lease(fd) {
         return Found::Kernel;
     }
@@ -220,7 +238,8 @@ fn classify(fd: c_int) -> Found {
         && flags & libc::O_APPEND == 0
         && !served::is_strict()
         && (user == stat.st_uid || user == 0)
-        && stat.st_mode & (libc::S_ISUID | libc::S_ISGID) == 0;
+        && stat.st_mode & (libc::S_ISUID | libc::S_ISGID) == 0
+        && shared::maps(Identity::new(stat.st_dev, stat.st_ino));
     if !fault::install() {
         return Found::Kernel;
     }
