@@ -1,4 +1,4 @@
-//! The border between the JVM and the region store: `io.warmset.region.NativeStore`.
+//! The boundary between the JVM and the region store: `io.warmset.region.NativeStore`.
 //!
 //! Ownership: Java holds numbers only. A store's handle is looked up in a table here, so a stale one is an
 //! exception and never a wild pointer; the table's reference keeps a store alive while a call uses it. Memory
@@ -79,7 +79,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_createRegion<'a>(
     _: JClass<'a>,
     store: jlong,
 ) -> jlong {
-    guarded(&mut env, 0, |_| with_store(store, |store| Ok(store.create_region_id()? as jlong)))
+    guarded(&mut env, 0, |_| with_store(store, |store| Ok(store.raw().create_region()? as jlong)))
 }
 
 /// `reserve`
@@ -98,7 +98,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_reserve<'a>(
         if out.is_null() || env.get_array_length(&out)? < 1 {
             return Err(Failure::Argument("`out` must have room for one address".to_owned()));
         }
-        let (segment, address) = with_store(store, |store| Ok(store.reserve(id(region)?, size)?))?;
+        let (segment, address) = with_store(store, |store| Ok(store.raw().reserve(id(region)?, size)?))?;
         env.set_long_array_region(&out, 0, &[address as jlong])?;
         Ok(segment as jlong)
     })
@@ -117,7 +117,10 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_seal<'a>(
     guarded(&mut env, (), |_| {
         let used = u64::try_from(used_bytes)
             .map_err(|_| Failure::Argument(format!("{used_bytes} bytes cannot have been used")))?;
-        with_store(store, |store| Ok(store.seal(id(region)?, id(segment)?, used)?))
+        with_store(store, |store| {
+            // SAFETY: Java seals what it reserved, once it has written it.
+            Ok(unsafe { store.raw().seal(id(region)?, id(segment)?, used) }?)
+        })
     });
 }
 
@@ -132,7 +135,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pinStart<'a>(
 ) -> jint {
     guarded(&mut env, 0, |_| {
         with_store(store, |store| {
-            Ok(match store.pin_start(id(region)?, id(segment)?)? {
+            Ok(match store.raw().pin_start(id(region)?, id(segment)?)? {
                 PinStart::Ready => 0,
                 PinStart::Pending => 1,
                 PinStart::NoRoom => 2,
@@ -151,7 +154,10 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pinWait<'a>(
     segment: jlong,
 ) -> jlong {
     guarded(&mut env, 0, |_| {
-        with_store(store, |store| Ok(store.pin_wait(id(region)?, id(segment)?)? as jlong))
+        with_store(store, |store| {
+            // SAFETY: Java waits for what it has a hold on.
+            Ok(unsafe { store.raw().pin_wait(id(region)?, id(segment)?) }? as jlong)
+        })
     })
 }
 
@@ -165,7 +171,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pin<'a>(
     segment: jlong,
 ) -> jlong {
     guarded(&mut env, 0, |_| {
-        with_store(store, |store| Ok(store.pin_address(id(region)?, id(segment)?)? as jlong))
+        with_store(store, |store| Ok(store.raw().pin(id(region)?, id(segment)?)? as jlong))
     })
 }
 
@@ -178,7 +184,12 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_unpin<'a>(
     region: jlong,
     segment: jlong,
 ) {
-    guarded(&mut env, (), |_| with_store(store, |store| Ok(store.unpin(id(region)?, id(segment)?)?)));
+    guarded(&mut env, (), |_| {
+        with_store(store, |store| {
+            // SAFETY: Java gives back the holds that it took, and reads at their addresses no more.
+            Ok(unsafe { store.raw().unpin(id(region)?, id(segment)?) }?)
+        })
+    });
 }
 
 /// `release`

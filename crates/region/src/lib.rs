@@ -19,22 +19,27 @@
 mod backing;
 mod config;
 mod error;
+mod failure;
 mod fallback;
 mod frames;
 mod handle;
 mod housekeeping;
+mod ledger;
 mod named;
 mod pool;
+pub mod raw;
 mod read;
 mod recency;
 pub mod region_file;
 mod release;
 mod room;
+mod runs;
 mod segment;
 mod state;
 mod stats;
 mod store;
 mod write;
+mod write_back;
 
 pub use config::{Config, HugePages, Io, Names};
 pub use error::Error;

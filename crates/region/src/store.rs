@@ -1,32 +1,30 @@
-//! The store: everything that regions share, and the ledger that decides who has which frame.
+//! The store: everything that regions share.
 //!
 //! Invariant: frames change hands only under the ledger's lock; holds and hotness never take it. Transfers are
 //! submitted with the lock released, and end by taking it once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
 
 use papaya::HashMap as SharedMap;
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use warmset_placement::{AccessClock, KeepSet, Key, PoolPages, TICKS_PER_HALF_LIFE};
+use parking_lot::{Condvar, Mutex};
+use warmset_placement::{AccessClock, Key, PoolPages};
 use warmset_platform::io::{DataFile, IoQueue};
 
 use crate::FRAME_BYTES;
 use crate::backing::{Backing, FlashQuota};
 use crate::config::Config;
 use crate::error::Error;
-use crate::frames::FrameMap;
+use crate::failure::panic_text;
 use crate::housekeeping::Housekeeper;
-use crate::pool::{Pool, window_frames};
+use crate::ledger::{Ledger, LedgerGuard};
+use crate::pool::{Pool, frames_beside_window};
 use crate::read::Waiters;
 use crate::segment::Segment;
 use crate::stats::Counters;
-
-/// How long a failed write is not tried again, if no space has come back meanwhile.
-const WRITES_RETRIED_EVERY: Duration = Duration::from_secs(1);
 
 /// What the segments of a region share.
 #[derive(Debug)]
@@ -36,6 +34,10 @@ pub(crate) struct RegionCore {
     /// Segments that are not freed yet.
     pub live: AtomicU64,
     pub released: AtomicBool,
+    /// Once released: the housekeeper has been through its segments.
+    pub walked: AtomicBool,
+    /// Transfers of its segments in flight.
+    pub transfers: AtomicUsize,
     /// It is empty, and somebody forgets it.
     pub leaving: AtomicBool,
 }
@@ -47,60 +49,29 @@ pub(crate) struct RegionTable {
     pub segments: boxcar::Vec<Arc<Segment>>,
 }
 
-/// Who has which frame, and who goes next.
-pub(crate) struct Ledger {
-    pub frames: FrameMap,
-    pub window: FrameMap,
-    pub set: KeepSet,
-    /// Members of `set`.
-    pub members: HashMap<Key, Arc<Segment>>,
-    pub budget_frames: u64,
-    /// There was no disk space for a dirty segment, or several in a row could not be written: no other is tried.
-    pub disk_full: bool,
-    /// Dirty segments that could not be written.
-    pub stuck: HashSet<Key>,
-    /// Why not.
-    pub stuck_error: Option<Error>,
-    /// When that was last tried.
-    pub stuck_at: Option<Instant>,
-    /// When a failed write was last warned of: a full disk concerns every segment.
-    pub warned_full: Option<Instant>,
-    relaxed_ticks: u64,
-}
-
-impl Ledger {
-    /// What could not be written may be tried again.
-    pub fn try_writes_again(&mut self) {
-        self.disk_full = false;
-        self.stuck.clear();
-        self.stuck_at = None;
-    }
-
-    /// The same once in a while, since others may have made space: not for each segment at each call, or a full
-    /// disk would cost every writer a walk over everything.
-    pub fn try_writes_again_if_due(&mut self) {
-        if self.stuck_at.is_some_and(|at| at.elapsed() >= WRITES_RETRIED_EVERY) {
-            self.try_writes_again();
-        }
-    }
-}
-
 pub(crate) struct Shared {
     pub config: Config,
     pub pool: Pool,
     pub io: IoQueue,
     pub quota: Arc<FlashQuota>,
-    pub ledger: Mutex<Ledger>,
+    ledger: Mutex<Ledger>,
     /// Notified when frames may have become available.
     pub space: Condvar,
     pub space_waiters: AtomicUsize,
     pub regions: SharedMap<u64, Arc<RegionTable>>,
+    /// Regions that are released and not gone.
+    pub leaving: Mutex<BTreeMap<u64, Arc<RegionTable>>>,
     pub waiters: Waiters,
     pub counters: Counters,
     pub transfers: AtomicUsize,
     /// Write-backs that failed since one succeeded.
     pub failed_in_row: AtomicUsize,
     pub closed: AtomicBool,
+    /// Of pool and window.
+    pub budget_frames: AtomicU64,
+    failed: AtomicBool,
+    /// Why.
+    failure: OnceLock<String>,
     pub keeper: Housekeeper,
     /// Regions whose disk space has come back.
     pub returns: AtomicU64,
@@ -124,25 +95,12 @@ impl Store {
     /// written to.
     pub fn open(config: Config) -> Result<Self, Error> {
         let budget_frames = config.budget_frames(config.budget_bytes)?;
-        let pool_frames = config.pool_frames()?;
         probe_dir(&config)?;
         let pool = Pool::reserve(&config)?;
         let io = IoQueue::start(config.io.into(), config.faults.clone()).map_err(|error| {
             Error::config(&config.names.io, format!("cannot start: {error}; use `threads`"))
         })?;
-        let ledger = Ledger {
-            frames: FrameMap::new(pool_frames),
-            window: FrameMap::new(window_frames(pool_frames)),
-            set: KeepSet::new(budget_frames),
-            members: HashMap::new(),
-            budget_frames,
-            disk_full: false,
-            stuck: HashSet::new(),
-            stuck_error: None,
-            stuck_at: None,
-            warned_full: None,
-            relaxed_ticks: 0,
-        };
+        let ledger = Ledger::new(&pool, frames_beside_window(budget_frames));
         let shared = Arc::new(Shared {
             quota: Arc::new(FlashQuota::new(&config)),
             config,
@@ -152,11 +110,15 @@ impl Store {
             space: Condvar::new(),
             space_waiters: AtomicUsize::new(0),
             regions: SharedMap::new(),
+            leaving: Mutex::default(),
             waiters: Waiters::default(),
             counters: Counters::default(),
             transfers: AtomicUsize::new(0),
             failed_in_row: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            budget_frames: AtomicU64::new(budget_frames),
+            failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
             keeper: Housekeeper::default(),
             returns: AtomicU64::new(0),
             next_region: AtomicU64::new(1),
@@ -171,28 +133,16 @@ impl Store {
         Ok(Self { shared })
     }
 
-    /// Makes an empty region and returns its id, which is never 0 and never used again.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] once the store is closed.
-    pub fn create_region_id(&self) -> Result<u64, Error> {
-        self.shared.check_open()?;
-        let backing = Backing::anonymous(Arc::clone(&self.shared.quota));
-        Ok(self.shared.add_region(backing).core.id)
-    }
-
     /// Changes the budget. Returns at once; demotion down to a smaller budget goes on in the background.
     ///
     /// # Errors
     /// [`Error::Config`] for less than a frame, more than the pool was opened for, or more than the memory limit.
     pub fn set_budget(&self, bytes: u64) -> Result<(), Error> {
         let frames = self.shared.config.budget_frames(bytes)?;
-        self.shared.check_fits_pool(bytes, frames)?;
-        {
-            let mut ledger = self.shared.lock();
-            ledger.budget_frames = frames;
-            ledger.set.set_budget(frames);
-        }
+        let pool_frames = frames_beside_window(frames);
+        self.shared.check_fits_pool(bytes, pool_frames)?;
+        self.shared.lock()?.set_budget(pool_frames);
+        self.shared.budget_frames.store(frames, Ordering::Relaxed);
         self.shared.space.notify_all();
         self.shared.keeper.wake();
         Ok(())
@@ -218,12 +168,56 @@ impl fmt::Debug for Store {
 }
 
 impl Shared {
-    pub fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock()
+    /// # Errors
+    /// [`Error::Failed`] once somebody has panicked with the ledger locked.
+    pub fn lock(&self) -> Result<LedgerGuard<'_>, Error> {
+        let guard = LedgerGuard::new(self.ledger.lock(), self);
+        self.check().map(|()| guard)
+    }
+
+    /// For a look at figures, whatever state the store is in.
+    pub fn lock_for_figures(&self) -> LedgerGuard<'_> {
+        LedgerGuard::new(self.ledger.lock(), self)
+    }
+
+    /// # Errors
+    /// [`Error::Failed`]. One load on the way of every call.
+    pub fn check(&self) -> Result<(), Error> {
+        if !self.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::Failed { problem: self.failure.get().cloned().unwrap_or_default() })
+    }
+
+    /// Has every later call fail, and wakes whoever waits.
+    pub fn fail(&self, problem: String) {
+        // The first problem is the one that matters.
+        let _ = self.failure.set(problem);
+        self.failed.store(true, Ordering::Release);
+        self.space.notify_all();
+        self.waiters.notify_all();
+        self.keeper.wake();
+    }
+
+    /// Runs what a thread of the store does. A panic becomes the store's failure, so that the thread goes on and
+    /// nobody waits for what it was about.
+    pub fn contain(&self, work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            self.fail(panic_text(&*panic));
+        }
     }
 
     pub fn check_open(&self) -> Result<(), Error> {
+        self.check()?;
         if self.closed.load(Ordering::Acquire) { Err(Error::misuse("the store is closed")) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// [`Error::Misuse`] once the store is closed.
+    pub fn create_region(&self) -> Result<u64, Error> {
+        self.check_open()?;
+        let backing = Backing::anonymous(Arc::clone(&self.quota));
+        Ok(self.add_region(backing).core.id)
     }
 
     fn check_fits_pool(&self, bytes: u64, frames: u64) -> Result<(), Error> {
@@ -247,6 +241,8 @@ impl Shared {
             backing,
             live: AtomicU64::new(0),
             released: AtomicBool::new(false),
+            walked: AtomicBool::new(false),
+            transfers: AtomicUsize::new(0),
             leaving: AtomicBool::new(false),
         };
         let table = Arc::new(RegionTable { core: Arc::new(core), segments: boxcar::Vec::new() });
@@ -316,15 +312,6 @@ impl Shared {
         self.clock.store(AccessClock::for_live_bytes(live).to_bits(), Ordering::Relaxed);
     }
 
-    /// Lets the stream reserve fall back once per half-life.
-    pub fn relax(&self, ledger: &mut Ledger) {
-        let now = self.now_ticks();
-        if now.saturating_sub(ledger.relaxed_ticks) >= TICKS_PER_HALF_LIFE {
-            ledger.relaxed_ticks = now;
-            ledger.set.relax();
-        }
-    }
-
     fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
@@ -339,11 +326,15 @@ impl Shared {
         self.discard_free_frames();
     }
 
-    fn discard_free_frames(&self) {
-        let mut ledger = self.lock();
-        while let Some(frame) = ledger.frames.begin_drain() {
-            self.drain_frame(frame);
-            ledger.frames.end_drain(frame);
+    /// Gives the pages of free frames back; a closed store has no use for them.
+    pub fn discard_free_frames(&self) {
+        while !self.pool.keeps_pages() {
+            let Ok(mut ledger) = self.lock() else { return };
+            let Some(frame) = ledger.frames_mut().begin_drain() else { return };
+            drop(ledger);
+            if !self.drain_frame(frame) {
+                return;
+            }
         }
     }
 }
