@@ -15,7 +15,7 @@ use jni::sys::{jint, jlong, jlongArray, jsize, jstring};
 use warmset_region::{Config, Error, PinStart, Root, Store, memory_beside_bytes, memory_bound};
 
 use crate::errors::{Failure, guarded};
-use crate::stores::{add_store, remove_store, with_store};
+use crate::stores::{add_store, close_store, with_store, with_store_or_closed};
 
 /// `memoryLimit`
 #[unsafe(no_mangle)]
@@ -65,9 +65,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_close<'a>(
     store: jlong,
 ) {
     guarded(&mut env, (), |_| {
-        if let Some(store) = remove_store(store) {
-            store.close();
-        }
+        close_store(store);
         Ok(())
     });
 }
@@ -185,7 +183,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_unpin<'a>(
     segment: jlong,
 ) {
     guarded(&mut env, (), |_| {
-        with_store(store, |store| {
+        with_store_or_closed(store, |store| {
             // SAFETY: Java gives back the holds that it took, and reads at their addresses no more.
             Ok(unsafe { store.raw().unpin(id(region)?, id(segment)?) }?)
         })

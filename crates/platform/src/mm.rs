@@ -17,6 +17,18 @@ pub const BASE_PAGE_BYTES: usize = 4096;
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A range of addresses that stays mapped for the life of the process.
+///
+/// Who changes pages promises that nobody looks:
+/// ```compile_fail,E0133
+/// fn discard(range: &warmset_platform::mm::Reservation) {
+///     range.discard(0, range.len()).unwrap();
+/// }
+/// ```
+/// ```compile_fail,E0133
+/// fn populate(range: &warmset_platform::mm::Reservation) {
+///     range.populate(0, range.len()).unwrap();
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Reservation {
     base: usize,

@@ -106,7 +106,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.shared.release(self.id);
+        if !self.shared.is_elsewhere() {
+            self.shared.release(self.id);
+        }
     }
 }
 
@@ -141,7 +143,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.sealed {
+        if !self.sealed && !self.shared.is_elsewhere() {
             self.shared.abandon(&self.segment);
         }
     }
@@ -151,6 +153,7 @@ impl Deref for Draft {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        self.shared.expect_here();
         // SAFETY: `reserve` gave this address for `bytes` bytes; the writer's hold, which is this draft's, keeps them
         // its own until it is sealed or dropped.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
@@ -159,6 +162,7 @@ impl Deref for Draft {
 
 impl DerefMut for Draft {
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.shared.expect_here();
         // SAFETY: as in `deref`.
         unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
     }
@@ -196,7 +200,7 @@ impl Prefetch {
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        if self.held {
+        if self.held && !self.shared.is_elsewhere() {
             let dropped = self.shared.unhold(&self.segment);
             debug_assert!(dropped.is_ok(), "a prefetch is one hold");
         }
@@ -220,6 +224,7 @@ impl Deref for Pin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        self.shared.expect_here();
         // SAFETY: the hold counted for this pin keeps the sealed bytes at this address (invariant 1 of the crate).
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.segment.bytes() as usize) }
     }
@@ -227,8 +232,10 @@ impl Deref for Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let dropped = self.shared.unhold(&self.segment);
-        debug_assert!(dropped.is_ok(), "a pin is one hold");
+        if !self.shared.is_elsewhere() {
+            let dropped = self.shared.unhold(&self.segment);
+            debug_assert!(dropped.is_ok(), "a pin is one hold");
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use papaya::HashMap as SharedMap;
 use parking_lot::{Condvar, Mutex};
 use warmset_placement::{AccessClock, Key, PoolPages};
+use warmset_platform::fork::Origin;
 use warmset_platform::io::{DataFile, IoQueue};
 
 use crate::FRAME_BYTES;
@@ -25,6 +26,8 @@ use crate::pool::{Pool, frames_beside_window};
 use crate::read::Waiters;
 use crate::segment::Segment;
 use crate::stats::Counters;
+
+const ELSEWHERE: &str = "the store belongs to the process that this one was forked from: open one here, or save a region and open it";
 
 /// What the segments of a region share.
 #[derive(Debug)]
@@ -69,6 +72,8 @@ pub(crate) struct Shared {
     pub closed: AtomicBool,
     /// Of pool and window.
     pub budget_frames: AtomicU64,
+    /// The process that opened it.
+    origin: Origin,
     failed: AtomicBool,
     /// Why.
     failure: OnceLock<String>,
@@ -117,6 +122,7 @@ impl Store {
             failed_in_row: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             budget_frames: AtomicU64::new(budget_frames),
+            origin: Origin::here(),
             failed: AtomicBool::new(false),
             failure: OnceLock::new(),
             keeper: Housekeeper::default(),
@@ -148,6 +154,12 @@ impl Store {
         Ok(())
     }
 
+    /// Whether there is no region, nor any part of one that somebody holds.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.regions.pin().is_empty()
+    }
+
     /// Stops the store: releases every region and waits for transfers in flight. Addresses stay mapped; the
     /// frames of segments that are still held keep their bytes.
     pub fn close(&self) {
@@ -157,7 +169,9 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.close();
+        if !self.shared.is_elsewhere() {
+            self.close();
+        }
     }
 }
 
@@ -171,6 +185,8 @@ impl Shared {
     /// # Errors
     /// [`Error::Failed`] once somebody has panicked with the ledger locked.
     pub fn lock(&self) -> Result<LedgerGuard<'_>, Error> {
+        // Before it is locked: in a forked process it may be locked for ever.
+        self.check()?;
         let guard = LedgerGuard::new(self.ledger.lock(), self);
         self.check().map(|()| guard)
     }
@@ -181,12 +197,32 @@ impl Shared {
     }
 
     /// # Errors
-    /// [`Error::Failed`]. One load on the way of every call.
+    /// [`Error::Failed`], and [`Error::Misuse`] in a process that was forked from the store's. Two loads on the way of
+    /// every call.
     pub fn check(&self) -> Result<(), Error> {
-        if !self.failed.load(Ordering::Acquire) {
+        let failed = self.failed.load(Ordering::Acquire);
+        if !failed && self.origin.is_here() {
             return Ok(());
         }
+        if !failed {
+            return Err(Error::misuse(ELSEWHERE));
+        }
         Err(Error::Failed { problem: self.failure.get().cloned().unwrap_or_default() })
+    }
+
+    /// Whether this process was forked from the store's: it has neither its threads nor its memory. The last reference
+    /// is leaked then, since dropping the store would wait for these threads.
+    pub fn is_elsewhere(self: &Arc<Self>) -> bool {
+        let elsewhere = !self.origin.is_here();
+        if elsewhere {
+            std::mem::forget(Arc::clone(self));
+        }
+        elsewhere
+    }
+
+    /// Panics where the store's memory is not mapped, before a signal ends the process.
+    pub fn expect_here(&self) {
+        assert!(self.origin.is_here(), "{ELSEWHERE}");
     }
 
     /// Has every later call fail, and wakes whoever waits.
@@ -313,7 +349,7 @@ impl Shared {
     }
 
     fn close(&self) {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if !self.origin.is_here() || self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         let ids: Vec<u64> = self.regions.pin().keys().copied().collect();
@@ -352,4 +388,108 @@ fn probe_dir(config: &Config) -> Result<(), Error> {
         tracing::warn!(dir = %config.dir.display(), "no direct I/O on this file system: reads go through the page cache");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    const LATE: Duration = Duration::from_secs(20);
+
+    fn store(dir: &tempfile::TempDir) -> Store {
+        Store::open(Config::new(dir.path(), 4 * FRAME_BYTES as u64)).expect("open")
+    }
+
+    /// Breaks the ledger as a wrong release would, on a thread of its own.
+    fn give_a_frame_back_twice(shared: &Arc<Shared>) {
+        let shared = Arc::clone(shared);
+        let broken = std::thread::spawn(move || {
+            let mut ledger = shared.lock().expect("it works");
+            ledger.give(0, 1);
+            ledger.give(0, 1);
+        });
+        assert!(broken.join().is_err(), "checked in every build");
+    }
+
+    #[test]
+    fn a_store_that_has_panicked_fails_every_later_call_with_that_message() {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = store(&dir);
+        let region = store.create_region().expect("region");
+        (0..6).for_each(|n| assert_eq!(region.write(&[n; 100]).expect("write"), u64::from(n)));
+        let pin = region.pin(5).expect("pin");
+        let draft = region.draft(10);
+        let other = store.create_region().expect("region");
+        give_a_frame_back_twice(&store.shared);
+        let failed = |outcome: Result<(), Error>| {
+            let error = outcome.expect_err("nothing works any more");
+            assert!(matches!(error, Error::Failed { .. }), "{error}");
+            assert!(error.to_string().contains("given back twice"), "{error}");
+        };
+        failed(store.create_region().map(drop));
+        failed(region.write(&[1]).map(drop));
+        failed(region.draft(1).map(drop));
+        failed(region.pin(0).map(drop));
+        failed(region.pin(5).map(drop));
+        failed(region.prefetch(5).map(drop));
+        failed(region.save(&dir.path().join("saved")));
+        failed(store.set_budget(FRAME_BYTES as u64));
+        failed(store.open_saved(&dir.path().join("saved")).map(drop));
+        failed(draft.expect("made before").seal(1).map(drop));
+        assert_eq!(pin[..], [5; 100], "what is held stays");
+        assert_eq!(store.stats().budget_bytes, 4 * FRAME_BYTES as u64);
+        drop((pin, region, other));
+        store.close();
+    }
+
+    #[test]
+    fn a_panic_wakes_whoever_waits() {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = store(&dir);
+        let (tell, told) = mpsc::channel();
+        let waiting = {
+            let shared = Arc::clone(&store.shared);
+            std::thread::spawn(move || {
+                let slots = shared.pool.window_frames();
+                shared.lock().expect("it works").window().take(slots).expect("all of them");
+                tell.send(()).expect("the test listens");
+                shared.wait_for_slot(1, || true).map(drop)
+            })
+        };
+        told.recv_timeout(LATE).expect("it begins");
+        give_a_frame_back_twice(&store.shared);
+        let error = waiting.join().expect("no panic").expect_err("woken with an error");
+        assert!(matches!(error, Error::Failed { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_panic_on_a_thread_of_the_store_ends_a_readers_wait() {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = store(&dir);
+        let region = store.create_region().expect("region");
+        for n in 0..12 {
+            region.write(&vec![n; FRAME_BYTES]).expect("write");
+        }
+        let absent = (0..12)
+            .find(|&n| !store.shared.segment(region.id(), n).expect("known").word.look().resident())
+            .expect("twelve are more than four");
+        let segment = store.shared.segment(region.id(), absent).expect("known");
+        let (begin, begun) = mpsc::channel::<()>();
+        let reader = {
+            let (shared, segment) = (Arc::clone(&store.shared), Arc::clone(&segment));
+            std::thread::spawn(move || {
+                // As if its read had never ended.
+                assert!(segment.word.begin_promote());
+                begin.send(()).expect("the test listens");
+                shared.wait(&segment)
+            })
+        };
+        begun.recv_timeout(LATE).expect("it begins");
+        store.shared.contain(|| panic!("a check on the queue's thread"));
+        let error = reader.join().expect("no panic").expect_err("woken with an error");
+        assert!(error.to_string().contains("a check on the queue's thread"), "{error}");
+    }
 }
