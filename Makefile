@@ -65,11 +65,11 @@ bench-direct: .venv/.stamp $(STAMPS)/fio
 	@cargo build -q --release --locked -p warmset-cli -p warmset-direct
 	@$(PY) bench/direct $(if $(QUICK),--quick) $(ARGS)
 
-.PHONY: bench-region-scan
-bench-region-scan: $(STAMPS)/base
-	@raw=target/region-scan.json; rm -f $$raw; \
-	cargo run -q --release --locked -p region-scan -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
-	test ! -f $$raw || python3 -m harness.machine region-scan $$raw bench/region-scan/README.md $(if $(QUICK),quick)
+.PHONY: bench-region-scan bench-region-scale
+bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
+	@raw=target/$*.json; rm -f $$raw; \
+	cargo run -q --release --locked -p $* -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
+	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
 .PHONY: bench-tier-daemon
 bench-tier-daemon: $(STAMPS)/guest
@@ -130,6 +130,7 @@ fuzz: $(STAMPS)/base ## Feed the parsers of region files, profiles and scenarios
 .PHONY: test-bench
 test-bench:
 	$(MAKE) bench B=region-scan QUICK=1
+	$(MAKE) bench B=region-scale QUICK=1
 	$(MAKE) bench B=sim QUICK=1
 	$(MAKE) demo QUICK=1
 
