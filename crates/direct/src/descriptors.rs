@@ -303,7 +303,7 @@ fn renew_slot(slot: &AtomicU32) {
     }
 }
 
-/// The file must be mapped anew, longer: at the next operation.
+/// The file must be mapped again, longer: at the next operation.
 pub fn remap(fd: c_int) {
     forget_file(fd);
     if let Some(slot) = slot(fd) {

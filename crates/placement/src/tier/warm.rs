@@ -26,7 +26,7 @@ const COPY_OVERLAP: f64 = 4.0;
 const GENTLE: f64 = 1.0 / 3.0;
 /// A long step ends at pages with less than this part of the mean heat: their order can wait.
 const SWEEP_HEAT: f64 = 0.25;
-/// The order of pages is found anew after this time.
+/// The order of pages is found again after this time.
 const PLAN_NS: f64 = 1e8;
 /// In balance, the order of pages is looked at this often.
 const DRIFT_NS: f64 = 5e8;

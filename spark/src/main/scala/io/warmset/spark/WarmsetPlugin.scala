@@ -190,7 +190,7 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
         } catch {
           case cause: IOException => Some((cause.getMessage, cause))
           case cause: LinkageError => Some((s"the native library does not fit: $cause; remove an older " +
-            "libwarmset_jni.so from java.library.path, or build the jar anew (make jar)", cause))
+            "libwarmset_jni.so from java.library.path, or build the jar again (make jar)", cause))
         }
       } else {
         None

@@ -80,7 +80,7 @@ private[warmset] final class ObjectPacking(
     }
   }
 
-  /** In this order. Without the entries: a block may be dropped, and put anew, before its turn comes. */
+  /** In this order. Without the entries: a block may be dropped, and put again, before its turn comes. */
   private def leastRecentlyUsed: Seq[RDDBlockId] = entries.synchronized {
     entries.keySet.asScala.iterator.collect { case block: RDDBlockId if blocks.contains(block) => block }.toVector
   }

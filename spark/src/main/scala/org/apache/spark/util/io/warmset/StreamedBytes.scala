@@ -13,7 +13,7 @@ import org.apache.spark.util.io.{ChunkedByteBuffer, ChunkedByteBufferFileRegion}
  * it otherwise (another executor asks for it) has it copied to the heap first, where Spark would
  * have it anyway.
  *
- * @param open begins to read the stream anew
+ * @param open begins to read the stream again
  */
 private[spark] final class StreamedBytes(bytes: Long, open: () => InputStream)
   extends ChunkedByteBuffer(Array.empty[ByteBuffer]) {
