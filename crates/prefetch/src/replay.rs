@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::armed::Armed;
-use crate::fetch::Fetcher;
+use crate::fetch::{Fetcher, has_moving_heads, pieces};
 use crate::limits::Limits;
 use crate::profile::{Burst, Profile, Read, Trigger};
 
@@ -52,6 +52,26 @@ fn within(reads: &[Read], bytes_max: u64) -> usize {
 
 /// The first bytes are fetched without a look at how much memory there is, which takes a millisecond.
 const HEAD_BYTES: u64 = 8 << 20;
+
+/// So few requests take less time than starting a process for them.
+const PIECES_AT_ONCE_MAX: usize = 64;
+
+/// Asks for all of a small set from this process. Does nothing and returns `false` if the set is larger, has late bursts,
+/// or is on a disk with moving heads.
+#[must_use]
+pub fn replay_at_once(profile: &Profile, choice: Choice) -> bool {
+    let late = profile.bursts.iter().any(|burst| *trigger_of(burst, choice) != Trigger::Launch);
+    let (files, reads) = (&profile.files, &profile.reads);
+    if late
+        || profile.bytes() > HEAD_BYTES
+        || has_moving_heads(files, reads)
+        || pieces(files, reads, HEAD_BYTES).len() > PIECES_AT_ONCE_MAX
+    {
+        return false;
+    }
+    let _ = Fetcher::new(profile, Limits::of_bytes(HEAD_BYTES)).fetch_alone(reads);
+    true
+}
 
 /// Fetches what `process` reads, which runs the profile's program or is about to. Returns when no trigger is left or the
 /// process has ended.

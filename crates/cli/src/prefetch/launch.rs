@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use warmset_platform::detach::detached;
-use warmset_prefetch::{Choice, Profile, Store, StoreError, replay};
+use warmset_prefetch::{Choice, Profile, Store, StoreError, is_resident, replay, replay_at_once};
 
 use super::{NOT_FOUND, found, not_found};
 use crate::args::{RunArgs, TriggerKind};
@@ -46,6 +46,8 @@ fn run_command(command: &[String], choice: Choice) -> io::Result<ExitCode> {
     let process = std::process::id();
     let profile = Store::of_user().and_then(|store| store.find(&program, &command[1..]));
     let started = match profile {
+        // A process beside the program is started only where it has enough to do.
+        Ok(profile) if is_resident(&profile) || replay_at_once(&profile, choice) => Ok(()),
         Ok(profile) => start(profile, process, choice).map_err(|error| error.to_string()),
         Err(StoreError::Missing(_)) => {
             let line = command.join(" ");

@@ -16,7 +16,7 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
     let store = Store::of_user().map_err(io::Error::other)?;
     let arguments = &command[1..];
     let pattern = wanted.pattern.as_deref().map_or_else(|| arguments.to_vec(), words);
-    let options = Options { user: wanted.user, exact: wanted.exact };
+    let options = Options { user: wanted.user, exact: wanted.exact, disk_order: wanted.disk_order };
     let before = store.load(&Store::name(&program, &pattern)).ok();
     let learned = learn_program(program, arguments, pattern, before, options)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot record {}: {error}", command[0])))?;
