@@ -131,6 +131,12 @@ pub struct RunArgs {
     /// What starts the fetching of the later bursts, instead of what was chosen for each
     #[arg(long, value_enum)]
     pub trigger: Option<TriggerKind>,
+    /// Tell which triggers are watched, in which way, and when they fire
+    ///
+    /// The lines come while the program runs. Who reads the program's standard error until its end waits for the process
+    /// that fetches, too.
+    #[arg(long, short)]
+    pub verbose: bool,
     /// The program, found on the PATH, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<String>,

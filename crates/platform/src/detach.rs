@@ -46,6 +46,14 @@ pub fn detached(work: impl FnOnce()) -> io::Result<()> {
     start(None, work)
 }
 
+/// As [`detached`], with one open file, which `work` gets.
+///
+/// # Errors
+/// As for [`detached`].
+pub fn detached_with(file: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<()> {
+    start(Some(file.as_raw_fd()), || work(file))
+}
+
 /// As [`detached`], with one open file that stays open.
 fn start(kept: Option<RawFd>, work: impl FnOnce()) -> io::Result<()> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {

@@ -158,6 +158,12 @@ impl<'a> Fetcher<'a> {
         self.limits.measure(fetched.iter().fold(0, |sum, read| sum.saturating_add(read.bytes())));
     }
 
+    /// Whether these ranges take at most a `1 / share` of what may still be fetched.
+    pub(crate) fn has_room_for(&self, reads: &[Read], share: u64) -> bool {
+        let wanted = reads.iter().fold(0u64, |sum, read| sum.saturating_add(read.bytes()));
+        wanted <= self.limits.left_bytes() / share
+    }
+
     fn work(&self, work: &Work) {
         while let Some(piece) = work.pieces.get(work.next.fetch_add(1, Ordering::Relaxed)) {
             self.limits.wait_for_memory();

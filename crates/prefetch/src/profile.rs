@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use twox_hash::XxHash3_64;
@@ -137,6 +139,17 @@ pub enum FormatError {
     Content(String),
 }
 
+impl Trigger {
+    /// The file that is opened or executed.
+    #[must_use]
+    pub fn path(&self) -> Option<&PathBuf> {
+        match self {
+            Self::Launch => None,
+            Self::File { path, .. } | Self::Instruction { path, .. } => Some(path),
+        }
+    }
+}
+
 impl FileRecord {
     /// The file as it is now.
     #[must_use]
@@ -162,6 +175,17 @@ impl FileRecord {
     #[must_use]
     pub fn is_current(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|now| self.matches(&now))
+    }
+}
+
+impl FileRecord {
+    /// Whether the kernel can tell from memory that this is not the recorded file any more.
+    fn is_known_to_have_changed(&self) -> bool {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match openat2(CWD, &self.path, flags, Mode::empty(), ResolveFlags::CACHED) {
+            Ok(file) => !fs::File::from(file).metadata().is_ok_and(|now| self.matches(&now)),
+            Err(error) => matches!(error, Errno::NOENT | Errno::NOTDIR),
+        }
     }
 }
 
@@ -213,7 +237,9 @@ impl Profile {
     /// What decoding does not check: indices, ranges, paths, and that the bursts make up the reads.
     fn validate(&self) -> Result<(), FormatError> {
         let fail = |what: &str| Err(FormatError::Content(what.to_owned()));
-        if !self.program.is_absolute() || self.files.iter().any(|file| !file.path.is_absolute()) {
+        let triggers = self.bursts.iter().flat_map(|burst| burst.candidates.iter().chain([&burst.trigger]));
+        let mut paths = self.files.iter().map(|file| &file.path).chain(triggers.filter_map(Trigger::path));
+        if !self.program.is_absolute() || paths.any(|path| !path.is_absolute()) {
             return fail("a path is not absolute");
         }
         let in_file = |read: &Read| {
@@ -247,6 +273,28 @@ impl Profile {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.reads.iter().fold(0, |sum, read| sum.saturating_add(read.bytes()))
+    }
+
+    /// Which part of the bytes is in files that have changed, as far as that is known without a disk: what the kernel has
+    /// to look up counts as unchanged. Stops when the part cannot get above `interesting` any more.
+    #[must_use]
+    pub fn changed_share(&self, interesting: f64) -> f64 {
+        let mut bytes = vec![0u64; self.files.len()];
+        for read in &self.reads {
+            bytes[read.file] = bytes[read.file].saturating_add(read.bytes());
+        }
+        let mut files: Vec<(u64, &FileRecord)> = bytes.into_iter().zip(&self.files).collect();
+        files.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let all = self.bytes().max(1) as f64;
+        let (mut changed, mut left) = (0u64, self.bytes());
+        for (bytes, file) in files {
+            if changed.saturating_add(left) as f64 / all <= interesting {
+                break;
+            }
+            left = left.saturating_sub(bytes);
+            changed = changed.saturating_add(if file.is_known_to_have_changed() { bytes } else { 0 });
+        }
+        changed as f64 / all
     }
 
     /// Bytes in ranges of files that are no longer what was recorded.

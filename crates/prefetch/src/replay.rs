@@ -3,14 +3,17 @@
 //! Invariant: when all triggers have fired, or the program has ended, nothing is attached to it and nothing watched.
 
 mod armed;
+mod code;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::armed::Armed;
 use crate::fetch::{Fetcher, has_moving_heads, pieces};
 use crate::limits::Limits;
-use crate::profile::{Burst, Profile, Read, Trigger};
+use crate::profile::{Burst, FileRecord, Profile, Read, Trigger};
 
 /// Which kind of trigger all late bursts shall have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,6 +41,26 @@ pub(crate) fn trigger_of(burst: &Burst, choice: Choice) -> &Trigger {
     found.unwrap_or(&burst.trigger)
 }
 
+fn kib(reads: &[Read]) -> u64 {
+    reads.iter().fold(0u64, |sum, read| sum.saturating_add(read.bytes())) >> 10
+}
+
+/// For how long to wait until then.
+fn until(deadline: Option<Instant>) -> Option<Timespec> {
+    let left = deadline?.saturating_duration_since(Instant::now());
+    Timespec::try_from(left).ok()
+}
+
+/// Whether fetching takes longer than the program takes from the trigger to the burst.
+fn fires_too_late(files: &[FileRecord], burst: &Burst, reads: &[Read]) -> bool {
+    let fetch_ms = if has_moving_heads(files, reads) {
+        pieces(files, reads, u64::MAX).len() as u64 * SEEK_MS
+    } else {
+        (kib(reads) << 10) / BYTES_PER_MS
+    };
+    burst.lead_ms.is_some_and(|lead_ms| lead_ms < i64::try_from(fetch_ms).unwrap_or(i64::MAX))
+}
+
 /// How many of the first reads have at most so many bytes.
 fn within(reads: &[Read], bytes_max: u64) -> usize {
     let mut sum = 0u64;
@@ -52,6 +75,12 @@ fn within(reads: &[Read], bytes_max: u64) -> usize {
 
 /// The first bytes are fetched without a look at how much memory there is, which takes a millisecond.
 const HEAD_BYTES: u64 = 8 << 20;
+/// Part of what may still be fetched that a burst may take before its trigger fires.
+const EARLY_SHARE: u64 = 4;
+/// What a disk without moving heads gives at least in many small requests.
+const BYTES_PER_MS: u64 = 400 << 10;
+/// What one request takes on a disk with moving heads.
+const SEEK_MS: u64 = 8;
 
 /// So few requests take less time than starting a process for them.
 const PIECES_AT_ONCE_MAX: usize = 64;
@@ -59,8 +88,8 @@ const PIECES_AT_ONCE_MAX: usize = 64;
 /// Asks for all of a small set from this process. Does nothing and returns `false` if the set is larger, has late bursts,
 /// or is on a disk with moving heads.
 #[must_use]
-pub fn replay_at_once(profile: &Profile, choice: Choice) -> bool {
-    let late = profile.bursts.iter().any(|burst| *trigger_of(burst, choice) != Trigger::Launch);
+pub fn replay_at_once(profile: &Profile) -> bool {
+    let late = profile.bursts.iter().any(|burst| burst.trigger != Trigger::Launch);
     let (files, reads) = (&profile.files, &profile.reads);
     if late
         || profile.bytes() > HEAD_BYTES
@@ -74,17 +103,20 @@ pub fn replay_at_once(profile: &Profile, choice: Choice) -> bool {
 }
 
 /// Fetches what `process` reads, which runs the profile's program or is about to. Returns when no trigger is left or the
-/// process has ended.
-pub fn replay(profile: &Profile, process: u32, choice: Choice) {
+/// process has ended. What it watches, and when that happens, is told to `report`.
+pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn FnMut(&str)) {
     let fetcher = Fetcher::new(profile, Limits::of_bytes(HEAD_BYTES));
     let ended = Pid::from_raw(process as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    let mut armed: Vec<(Armed, &[Read])> = Vec::new();
+    let mut armed: Vec<(Armed, &[Read], bool)> = Vec::new();
     let mut now: Vec<&[Read]> = Vec::new();
     for (burst, reads) in profile.divided() {
-        match Armed::new(trigger_of(burst, choice), process) {
+        match Armed::new(trigger_of(burst, choice), &profile.files, process, report) {
             // A trigger that cannot be watched must not cost the burst.
             None => now.push(reads),
-            Some(trigger) => armed.push((trigger, reads)),
+            Some(trigger) => {
+                let is_late = choice == Choice::Chosen && fires_too_late(&profile.files, burst, reads);
+                armed.push((trigger, reads, is_late));
+            }
         }
     }
     let now = now.concat();
@@ -92,16 +124,29 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice) {
     let _ = fetcher.fetch(head);
     fetcher.measure_limits(head);
     let _ = fetcher.fetch(tail);
+    // What a trigger would announce too late is fetched now that the start no longer needs the disk, if it is little.
+    armed.retain(|(_, reads, is_late)| {
+        let early = *is_late && fetcher.has_room_for(reads, EARLY_SHARE);
+        if early {
+            report(&format!("{} KiB are fetched before their trigger, which fires late", kib(reads)));
+            let _ = fetcher.fetch(reads);
+        }
+        !early
+    });
     let Some(ended) = ended else { return };
-    for (trigger, _) in &mut armed {
+    for (trigger, ..) in &mut armed {
         trigger.discount(|path| fetcher.opens(path));
     }
     while !armed.is_empty() {
         let mut polled = vec![PollFd::new(&ended, PollFlags::IN)];
-        for (trigger, _) in &armed {
-            polled.extend(trigger.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        for (trigger, ..) in &armed {
+            let descriptors = trigger.descriptors().into_iter();
+            polled.extend(descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         }
-        match poll(&mut polled, None) {
+        match poll(
+            &mut polled,
+            until(armed.iter().filter_map(|(trigger, ..)| trigger.deadline()).min()).as_ref(),
+        ) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,
@@ -111,16 +156,17 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice) {
         }
         drop(polled);
         let mut fired = Vec::new();
-        armed.retain_mut(|(trigger, reads)| {
-            let fires = trigger.fires();
+        armed.retain_mut(|(trigger, reads, _)| {
+            let fires = trigger.fires(report);
             if fires {
+                report(&format!("a trigger has fired: {} KiB are fetched", kib(reads)));
                 fired.push(*reads);
             }
             !fires
         });
         for reads in fired {
             let _ = fetcher.fetch(reads);
-            for (trigger, _) in &mut armed {
+            for (trigger, ..) in &mut armed {
                 trigger.discount(|path| fetcher.opens(path));
             }
         }

@@ -2,14 +2,17 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
-use warmset_platform::detach::detached;
+use warmset_platform::detach::{detached, detached_with};
 use warmset_prefetch::{Choice, Profile, Store, StoreError, is_resident, replay, replay_at_once};
 
-use super::{NOT_FOUND, found, not_found};
+use super::{NOT_FOUND, STALE_SHARE_MAX, found, not_found};
 use crate::args::{RunArgs, TriggerKind};
 
 /// Does `warmset run [--] CMD` without the parser of arguments, which takes a millisecond. Anything else is left to it.
@@ -27,7 +30,7 @@ pub fn run_early() -> Option<ExitCode> {
     if command.is_empty() {
         return None;
     }
-    run_command(command, Choice::Chosen).ok()
+    run_command(command, Choice::Chosen, false).ok()
 }
 
 /// Starts a program while its profile is fetched. Returns only if the program could not be started.
@@ -38,17 +41,26 @@ pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
         Some(TriggerKind::File) => Choice::File,
         Some(TriggerKind::Instruction) => Choice::Instruction,
     };
-    run_command(&wanted.command, choice)
+    run_command(&wanted.command, choice, wanted.verbose)
 }
 
-fn run_command(command: &[String], choice: Choice) -> io::Result<ExitCode> {
+fn run_command(command: &[String], choice: Choice, verbose: bool) -> io::Result<ExitCode> {
     let Some(program) = found(&command[0]) else { return Ok(not_found(&command[0])) };
     let process = std::process::id();
     let profile = Store::of_user().and_then(|store| store.find(&program, &command[1..]));
     let started = match profile {
-        // A process beside the program is started only where it has enough to do.
-        Ok(profile) if is_resident(&profile) || replay_at_once(&profile, choice) => Ok(()),
-        Ok(profile) => start(profile, process, choice).map_err(|error| error.to_string()),
+        Ok(profile) => {
+            // A process beside the program is started where it has enough to do, or is asked for.
+            let wanted = choice != Choice::Chosen || verbose;
+            let started = if !wanted && (is_resident(&profile) || replay_at_once(&profile)) {
+                Ok(())
+            } else {
+                start(&profile, process, choice, verbose).map_err(|error| error.to_string())
+            };
+            // After the start, so that fetching does not wait for it.
+            advise(&profile, command);
+            started
+        }
         Err(StoreError::Missing(_)) => {
             let line = command.join(" ");
             let _ = writeln!(io::stderr(), "warmset: no profile yet; to record one: warmset learn -- {line}");
@@ -64,6 +76,30 @@ fn run_command(command: &[String], choice: Choice) -> io::Result<ExitCode> {
     Ok(ExitCode::from(NOT_FOUND - 1))
 }
 
-fn start(profile: Profile, process: u32, choice: Choice) -> io::Result<()> {
-    detached(move || replay(&profile, process, choice))
+/// Says to learn again when too much of what was recorded has changed.
+fn advise(profile: &Profile, command: &[String]) {
+    let changed = profile.changed_share(STALE_SHARE_MAX);
+    if changed > STALE_SHARE_MAX {
+        let (percent, line) = (changed * 100.0, command.join(" "));
+        let _ = writeln!(
+            io::stderr(),
+            "warmset: files with {percent:.0} % of the profile's bytes have changed; to record it again: warmset learn -- {line}"
+        );
+    }
+}
+
+/// Fetches in a process of its own. If that is to tell what it does, it keeps the standard error open until it ends.
+fn start(profile: &Profile, process: u32, choice: Choice, verbose: bool) -> io::Result<()> {
+    if !verbose {
+        return detached(|| replay(profile, process, choice, &mut |_| {}));
+    }
+    let errors = io::stderr().as_fd().try_clone_to_owned()?;
+    detached_with(errors, |errors| {
+        let mut errors = File::from(errors);
+        let started = Instant::now();
+        replay(profile, process, choice, &mut |line| {
+            let line = format!("warmset: {} ms: {line}\n", started.elapsed().as_millis());
+            let _ = errors.write_all(line.as_bytes());
+        });
+    })
 }

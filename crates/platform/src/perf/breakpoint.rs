@@ -6,24 +6,31 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::thread::available_parallelism;
 
-use perf_event_open_sys::bindings::{PERF_RECORD_SAMPLE, PERF_SAMPLE_TID};
+use perf_event_open_sys::bindings::{
+    HW_BREAKPOINT_X, PERF_RECORD_SAMPLE, PERF_SAMPLE_TID, PERF_TYPE_BREAKPOINT, perf_event_attr,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ring::Ring;
 use super::{attributes, open};
+use crate::sysinfo::{Root, numa, tree};
 
 const UPROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// A program's instruction that is watched. Readable when it was executed.
+///
+/// Invariant: the program's memory is not changed by us. The kernel takes all of this back when the descriptors are
+/// closed, and so when this process dies.
 #[derive(Debug)]
 pub struct Breakpoint {
     events: Vec<(OwnedFd, Ring)>,
-    process: u32,
+    /// Only executions by this process, or by what it started, count.
+    family: Option<u32>,
 }
 
 impl Breakpoint {
-    /// Watches an offset in a file, wherever the process and what it starts have mapped it.
+    /// Watches an offset in a file, wherever the process and what it starts have mapped it: a uprobe.
     ///
     /// # Errors
     /// The kernel's: `PermissionDenied` for all but root; `NotFound` where it has no such probes.
@@ -35,24 +42,34 @@ impl Breakpoint {
         let mut attr = attributes(kind, 0);
         attr.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
         attr.__bindgen_anon_4.probe_offset = offset;
-        attr.sample_type = PERF_SAMPLE_TID.into();
-        attr.__bindgen_anon_1.sample_period = 1;
-        attr.__bindgen_anon_2.wakeup_events = 1;
-        let mut events = Vec::new();
         // Not an event of this process that its threads inherit: the kernel would read `path` again in the program's own
         // memory whenever it starts a thread, and starting it would fail.
-        for processor in 0..available_parallelism()?.get() {
-            let event = open(&mut attr, -1, processor as i32)?;
-            let ring = Ring::map(&event, 1)?;
-            events.push((event, ring));
-        }
-        Ok(Self { events, process })
+        Ok(Self { events: on_each_processor(&mut attr, -1)?, family: Some(process) })
     }
 
-    /// Whether the process, or one that it started and that still runs, has executed it since the last call.
+    /// Watches an address in one thread and in the threads and processes that it starts from now on, until they execute
+    /// another program: one of the processor's few breakpoint registers.
+    ///
+    /// # Errors
+    /// The kernel's: `PermissionDenied` for another user's process, and where `kernel.perf_event_paranoid` is above 2
+    /// (which some distributions have); `StorageFull` if all registers are taken.
+    pub fn in_thread(thread: u32, address: u64) -> io::Result<Self> {
+        let mut attr = attributes(PERF_TYPE_BREAKPOINT, 0);
+        attr.bp_type = HW_BREAKPOINT_X;
+        attr.__bindgen_anon_3.bp_addr = address;
+        attr.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+        attr.set_exclude_kernel(1);
+        attr.set_exclude_hv(1);
+        attr.set_inherit(1);
+        // At this address another program has another instruction.
+        attr.set_remove_on_exec(1);
+        Ok(Self { events: on_each_processor(&mut attr, thread as i32)?, family: None })
+    }
+
+    /// Whether it was executed since the last call, by a process that still runs.
     pub fn was_hit(&mut self) -> bool {
-        let (mut hit, process) = (false, self.process);
-        self.drain(|by| hit |= descends(by, process));
+        let (mut hit, family) = (false, self.family);
+        self.drain(|by| hit |= family.is_none_or(|ancestor| tree::descends(&Root::live(), by, ancestor)));
         hit
     }
 
@@ -67,18 +84,93 @@ impl Breakpoint {
         }
     }
 
+    /// Whether the thread and all that it started are gone, or execute another program.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.events.iter().all(|(event, _)| {
+            let mut polled = [PollFd::new(event, PollFlags::empty())];
+            let found = poll(&mut polled, Some(&Timespec::default()));
+            found.is_ok() && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+        })
+    }
+
     /// What becomes readable when it is executed.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.events.iter().map(|(event, _)| event.as_fd())
     }
 }
 
-/// Whether a process is, or was started by, another one.
-fn descends(process: u32, ancestor: u32) -> bool {
-    const GENERATIONS_MAX: usize = 64;
-    let parent = |process: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok().filter(|&parent| parent > 1)
-    };
-    std::iter::successors(Some(process), parent).take(GENERATIONS_MAX).any(|each| each == ancestor)
+/// An event has a buffer only if it is of one processor.
+fn on_each_processor(attr: &mut perf_event_attr, thread: i32) -> io::Result<Vec<(OwnedFd, Ring)>> {
+    attr.sample_type = PERF_SAMPLE_TID.into();
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.__bindgen_anon_2.wakeup_events = 1;
+    let mut events = Vec::new();
+    for processor in numa::online_cpus(&Root::live()) {
+        let event = open(attr, thread, processor as i32)?;
+        let ring = Ring::map(&event, 1)?;
+        events.push((event, ring));
+    }
+    Ok(events)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    extern "C" fn watched(number: u64) -> u64 {
+        std::hint::black_box(number) + 1
+    }
+
+    #[test]
+    fn executions_in_this_thread_and_in_later_ones_are_told() {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let mut breakpoint = match Breakpoint::in_thread(thread, watched as *const () as u64) {
+            Ok(breakpoint) => breakpoint,
+            Err(error) => {
+                eprintln!(
+                    "SKIPPED executions_in_this_thread_and_in_later_ones_are_told: no breakpoints here: {error}"
+                );
+                return;
+            }
+        };
+        assert!(!breakpoint.was_hit());
+        let called: extern "C" fn(u64) -> u64 = std::hint::black_box(watched);
+        assert_eq!(called(1), 2);
+        assert!(breakpoint.was_hit() && !breakpoint.was_hit());
+        assert_eq!(std::thread::spawn(move || called(2)).join().unwrap(), 3);
+        let mut by = Vec::new();
+        breakpoint.drain(|process| by.push(process));
+        assert_eq!(by, [std::process::id()]);
+        assert!(!breakpoint.is_over());
+    }
+
+    #[test]
+    fn the_breakpoint_of_a_thread_that_has_ended_is_over() {
+        let (told, heard) = std::sync::mpsc::channel();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            told.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let _ = wait.recv();
+        });
+        let found = Breakpoint::in_thread(heard.recv().unwrap(), watched as *const () as u64);
+        drop(go);
+        thread.join().unwrap();
+        match found {
+            Ok(breakpoint) => {
+                // A joined thread may still be on its way out.
+                let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+                while !breakpoint.is_over() {
+                    assert!(std::time::Instant::now() < end);
+                    std::thread::yield_now();
+                }
+            }
+            Err(error) => {
+                eprintln!(
+                    "SKIPPED the_breakpoint_of_a_thread_that_has_ended_is_over: no breakpoints here: {error}"
+                );
+            }
+        }
+    }
 }

@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_DUMMY, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
@@ -14,6 +13,7 @@ use perf_event_open_sys::bindings::{
 use super::ring::Ring;
 use super::{attributes, open, redirect, tracepoint};
 use crate::opens::FileId;
+use crate::sysinfo::{Root, numa};
 
 /// Ranges that a program reads, that a fault maps around it, and that a fault waits for.
 const TRACEPOINTS: [&str; 3] =
@@ -108,7 +108,7 @@ impl TreeEvents {
             *kind = tracepoint(name)?;
         }
         let (mut rings, mut events) = (Vec::new(), Vec::new());
-        for processor in 0..available_parallelism()?.get() {
+        for processor in numa::online_cpus(&Root::live()) {
             let mut first = attributes(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY.into());
             first.set_mmap(1);
             first.set_mmap2(1);
@@ -152,10 +152,7 @@ impl TreeEvents {
     }
 }
 
-fn opened(
-    attr: &mut perf_event_open_sys::bindings::perf_event_attr,
-    processor: usize,
-) -> io::Result<OwnedFd> {
+fn opened(attr: &mut perf_event_open_sys::bindings::perf_event_attr, processor: u32) -> io::Result<OwnedFd> {
     attr.sample_type =
         u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW | PERF_SAMPLE_REGS_USER);
     attr.sample_regs_user = INSTRUCTION_POINTER;

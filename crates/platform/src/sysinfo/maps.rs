@@ -1,6 +1,13 @@
 //! The mappings of a process, and whether its owner bound them to nodes: `/proc/PID/maps` and `/proc/PID/numa_maps`.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
 use super::Root;
+
+const PAGE_BYTES: u64 = 4096;
 
 /// A mapping that a process can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,6 +22,30 @@ pub struct Mapping {
 /// `None` where the file cannot be read.
 pub fn mappings(root: &Root, pid: u32) -> Option<Vec<Mapping>> {
     Some(root.text(format!("/proc/{pid}/maps"))?.lines().filter_map(mapping).collect())
+}
+
+/// Where a process has mapped a byte of a file as code; `None` where it has not, or may not be looked at.
+pub fn code_address(root: &Root, pid: u32, path: &Path, offset: u64) -> Option<u64> {
+    root.text(format!("/proc/{pid}/maps"))?.lines().find_map(|text| code_in(line(text)?, path, offset))
+}
+
+fn code_in(line: Line<'_>, path: &Path, offset: u64) -> Option<u64> {
+    let inside = offset.checked_sub(line.offset)?;
+    let address = line.mapping.start.checked_add(inside).filter(|&address| address < line.mapping.end)?;
+    (line.rights.contains('x') && Path::new(line.name) == path).then_some(address)
+}
+
+/// Whether a process has the page at this address in its page table: it, or a page beside it, was used.
+///
+/// # Errors
+/// The kernel's, for a process that has ended or may not be looked at.
+pub fn is_present(root: &Root, pid: u32, address: u64) -> io::Result<bool> {
+    /// In memory, or swapped out.
+    const PRESENT: u64 = 3 << 62;
+    let mut entry = [0; 8];
+    let pagemap = File::open(root.join(format!("/proc/{pid}/pagemap")))?;
+    pagemap.read_exact_at(&mut entry, address / PAGE_BYTES * 8)?;
+    Ok(u64::from_ne_bytes(entry) & PRESENT != 0)
 }
 
 /// A line of `maps`: `start-end rwxp offset major:minor inode   name`.
@@ -77,6 +108,32 @@ mod tests {
                     9000-a000 rw-p 0 00:00 0 [heap]\nffff-fffff r-xp 0 00:00 0 [vdso]\n";
         let found: Vec<_> = text.lines().filter_map(mapping).collect();
         assert_eq!(found, [Mapping { start: 0x5000, end: 0x7000 }, Mapping { start: 0x9000, end: 0xa000 }]);
+    }
+
+    #[test]
+    fn code_is_found_where_it_is_mapped() {
+        let text = "5000-7000 r-xp 00003000 fe:00 12 /bin/a b";
+        let found = |name: &str, offset| code_in(line(text).unwrap(), Path::new(name), offset);
+        assert_eq!((found("/bin/a b", 0x3010), found("/bin/a b", 0x4fff)), (Some(0x5010), Some(0x6fff)));
+        assert_eq!(
+            (found("/bin/a b", 0x5000), found("/bin/a b", 0x10), found("/bin/a", 0x3010)),
+            (None, None, None)
+        );
+        assert_eq!(code_in(line(&text.replace("r-x", "r--")).unwrap(), Path::new("/bin/a b"), 0x3010), None);
+    }
+
+    #[test]
+    fn a_page_is_present_once_it_was_used() {
+        let root = Root::live();
+        let used = a_page_is_present_once_it_was_used as *const () as u64;
+        assert!(is_present(&root, std::process::id(), used).unwrap());
+        let own = std::env::current_exe().unwrap();
+        let text = root.text("/proc/self/maps").unwrap();
+        let holds = |line: &Line<'_>| (line.mapping.start..line.mapping.end).contains(&used);
+        let line = text.lines().filter_map(line).find(holds).unwrap();
+        let offset = used - line.mapping.start + line.offset;
+        assert_eq!(code_address(&root, std::process::id(), &own, offset), Some(used));
+        assert!(is_present(&root, u32::MAX, used).is_err());
     }
 
     #[test]

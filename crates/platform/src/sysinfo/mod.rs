@@ -16,6 +16,7 @@ pub mod numa;
 pub mod pages;
 pub mod process;
 mod root;
+pub mod tree;
 pub mod uring;
 
 use std::path::PathBuf;

@@ -60,6 +60,11 @@ pub fn cpu_count(list: &str) -> usize {
     count.min(CPUS_MAX)
 }
 
+/// The processors that are in use, also those on which this process may not run.
+pub fn online_cpus(root: &Root) -> Vec<u32> {
+    root.text("/sys/devices/system/cpu/online").map(|list| cpus(&list)).unwrap_or_default()
+}
+
 /// The processors of a node.
 pub fn node_cpus(root: &Root, node: u32) -> Vec<u32> {
     cpus(&root.text(format!("{NODES}/node{node}/cpulist")).unwrap_or_default())

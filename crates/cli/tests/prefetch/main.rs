@@ -1,92 +1,15 @@
 //! `warmset learn`, `run` and `profile` with a program whose reads are known.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+mod place;
+mod triggers;
 
-use rustix::fs::{Advice, fadvise};
-use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
 use serde_json::Value;
 
-const MIB: u64 = 1 << 20;
-const SECOND: u64 = 3 << 19;
-
-/// A directory with the program, its two files, and profiles.
-struct Place {
-    directory: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let place = Self { directory };
-        for (name, size) in [("first", 3 * MIB), ("second", SECOND)] {
-            fs::write(place.path(name), vec![7; size as usize]).unwrap();
-        }
-        for (name, flags) in [("pie", ["-pie", "-fPIE"]), ("fixed", ["-no-pie", "-fno-pie"])] {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program.c");
-            let built = Command::new("cc")
-                .args(["-O1", "-Wl,--build-id", "-pthread"])
-                .args(flags)
-                .args([source.as_os_str(), "-o".as_ref(), place.path(name).as_os_str()])
-                .status()
-                .unwrap();
-            assert!(built.success());
-        }
-        place
-    }
-
-    /// Drops the files from the page cache. What was just written is there in large folios, which are mapped whole at
-    /// their first fault: then no tracepoint tells what else of them is touched.
-    fn evict(&self) {
-        for name in ["first", "second", "pie", "fixed"] {
-            let file = fs::File::open(self.path(name)).unwrap();
-            file.sync_all().unwrap();
-            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join(name)
-    }
-
-    fn command(&self, binary: &str, wait_ms: u32, mode: &str) -> Vec<String> {
-        let text = |name: &str| self.path(name).to_str().unwrap().to_owned();
-        // Exit status 3 would be a failure to learn from.
-        let line = "\"$@\"; code=$?; test $code = 3 || exit $code";
-        let mut words: Vec<String> = ["/bin/sh", "-c", line, "sh"].map(str::to_owned).to_vec();
-        words.extend([text(binary), text("first"), text("second"), wait_ms.to_string()]);
-        words.extend((!mode.is_empty()).then(|| mode.to_owned()));
-        words
-    }
-
-    fn warmset(&self, words: &[&str], command: &[String]) -> Command {
-        let mut warmset = Command::new(env!("CARGO_BIN_EXE_warmset"));
-        warmset.env("XDG_DATA_HOME", self.path("data")).stdin(Stdio::null()).args(words);
-        if !command.is_empty() {
-            warmset.arg("--").args(command);
-        }
-        warmset
-    }
-
-    fn output(&self, words: &[&str], command: &[String]) -> Output {
-        self.warmset(words, command).output().unwrap()
-    }
-
-    /// The only profile, as `profile show --json` gives it.
-    fn profile(&self) -> Value {
-        let listed = text(&self.output(&["profile", "list"], &[]).stdout);
-        let name =
-            listed.split_whitespace().next().unwrap_or_else(|| panic!("no profile: {listed}")).to_owned();
-        let shown = self.output(&["profile", "show", "--json", &name], &[]);
-        serde_json::from_slice::<Value>(&shown.stdout).unwrap()["profile"].take()
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use place::{MIB, Place, SECOND, text};
 
 /// Whether the recorder for root works here; says so where it does not.
 fn has_tracepoints(test: &str, learned: &Output) -> bool {
@@ -189,68 +112,6 @@ fn a_program_that_traces_itself_runs_as_alone() {
         assert_eq!((learned.status, &learned.stdout), (plain.status, &plain.stdout));
         let found = place.output(&["run", "--trigger", "instruction"], &command);
         assert_eq!((found.status, &found.stdout), (plain.status, &plain.stdout));
-    }
-}
-
-/// The processes that execute this `warmset` and were not started by the test itself: the fetching ones.
-fn fetching(place: &Place) -> Vec<i32> {
-    let entries =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-    let processes = entries.filter_map(|name| name.parse::<i32>().ok());
-    let data = place.path("data");
-    let ours = |process: &i32| {
-        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
-        let program = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-        program == Path::new(env!("CARGO_BIN_EXE_warmset"))
-            && text(&environment).contains(&format!("XDG_DATA_HOME={}", data.display()))
-    };
-    processes.filter(ours).collect()
-}
-
-#[test]
-fn the_program_survives_the_death_of_what_fetches() {
-    let place = Place::new();
-    let command = place.command("pie", 1200, "thread");
-    place.evict();
-    let learned = place.output(&["learn"], &command);
-    if !has_tracepoints("the_program_survives_the_death_of_what_fetches", &learned) {
-        return;
-    }
-    place.output(&["learn"], &command);
-    let runs: Vec<_> = (0..100)
-        .map(|_| {
-            let mut run = place.warmset(&["run", "--trigger", "instruction"], &command);
-            run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
-    // Some die before their trigger is set, some after; each in its turn, whatever it does.
-    let mut killed = 0;
-    let end = Instant::now() + Duration::from_secs(60);
-    let programs: Vec<i32> = runs.iter().map(|run| run.id() as i32).collect();
-    while killed < 100 && Instant::now() < end {
-        let alive: Vec<i32> =
-            fetching(&place).into_iter().filter(|process| !programs.contains(process)).collect();
-        if alive.is_empty() && killed > 0 {
-            break;
-        }
-        for process in alive {
-            killed += usize::from(kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).is_ok());
-        }
-    }
-    assert!(killed > 0, "there was nothing to kill");
-    for run in runs {
-        let found = run.wait_with_output().unwrap();
-        assert_eq!(
-            (found.status.code(), &found.stdout),
-            (Some(0), &learned.stdout),
-            "{}",
-            text(&found.stderr)
-        );
-    }
-    let end = Instant::now() + Duration::from_secs(20);
-    while !fetching(&place).is_empty() {
-        assert!(Instant::now() < end, "what fetches has not ended with its program");
-        std::thread::yield_now();
     }
 }
 

@@ -2,7 +2,9 @@
    usage: program FIRST SECOND WAIT_MS MODE...
    It reads 1 MiB of FIRST from 1 MiB on, waits, and reads SECOND whole through a mapping.
    Modes: fork (a child reads), thread (a thread reads), exec (executes itself without modes), dlopen (loads libm),
-   ptrace (traces a child of its own). */
+   ptrace (traces a child of its own), traceme (is traced by its parent). Instead of reading SECOND itself after the wait:
+   threads (8 threads do, which were started before), child (a child does, which was started before), traced (a child that
+   it traces does), library (the function `late` of the library SECOND_ARGUMENT, loaded before the wait, is called). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -34,7 +36,9 @@ __attribute__((noinline, aligned(2097152))) static void read_second(void) {
     int fd = open(args[2], O_RDONLY);
     if (fd < 0 || fstat(fd, &info) != 0) exit(9);
     char *data = mmap(NULL, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    for (off_t i = 0; i < info.st_size; i += 4096) sum += data[i];
+    long own = 0;
+    for (off_t i = 0; i < info.st_size; i += 4096) own += data[i];
+    __atomic_fetch_add(&sum, own, __ATOMIC_RELAXED);
     close(fd);
 }
 __attribute__((aligned(65536))) static const char padding[65536] = "x";
@@ -44,11 +48,38 @@ static void *in_thread(void *unused) {
     return unused;
 }
 
+static int wait_us;
+
+static void *late_thread(void *unused) {
+    usleep(wait_us);
+    read_second();
+    return unused;
+}
+
+/* Returns the exit status of a child that reads SECOND, stopped once for its parent if that traces it. */
+static int late_child(int traced) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        if (traced && ptrace(PTRACE_TRACEME, 0, 0, 0) != 0) _exit(8);
+        if (traced) raise(19);
+        usleep(wait_us);
+        read_second();
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+        printf("stopped by %d\n", WSTOPSIG(status));
+        ptrace(PTRACE_CONT, child, 0, 0);
+    }
+    return status;
+}
+
 /* Likewise apart from what comes before it. */
 __attribute__((aligned(2097152))) int main(int count, char **words) {
     args = words;
     const char *mode = count > 4 ? words[4] : "";
-    int status = 0, wait_us = atoi(words[3]) * 1000;
+    int status = 0;
+    wait_us = atoi(words[3]) * 1000;
     /* What the wait executes has been executed before: nothing but the second reading is new after it. */
     close(-1);
     usleep(1);
@@ -86,8 +117,23 @@ __attribute__((aligned(2097152))) int main(int count, char **words) {
         read_first();
     }
     if (!strcmp(mode, "dlopen") && dlopen("libm.so.6", RTLD_NOW) == NULL) return 9;
-    usleep(wait_us);
-    read_second();
+    if (!strcmp(mode, "traceme")) printf("traced %ld\n", ptrace(PTRACE_TRACEME, 0, 0, 0));
+    if (!strcmp(mode, "threads")) {
+        pthread_t threads[8];
+        for (int i = 0; i < 8; i++)
+            if (pthread_create(&threads[i], NULL, late_thread, NULL) != 0) return 9;
+        for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+    } else if (!strcmp(mode, "child") || !strcmp(mode, "traced")) {
+        status = late_child(!strcmp(mode, "traced"));
+    } else if (!strcmp(mode, "library")) {
+        void *library = dlopen(words[5], RTLD_NOW);
+        if (library == NULL) return 9;
+        usleep(wait_us);
+        ((void (*)(void))dlsym(library, "late"))();
+    } else {
+        usleep(wait_us);
+        read_second();
+    }
     printf("sum %ld %c\n", sum, padding[0]);
     return 3 + status;
 }

@@ -1,0 +1,385 @@
+//! Instructions as triggers, in each way in which they are watched: the program is the same, and each fires once.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use object::{Object, ObjectSegment, ObjectSymbol};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use warmset_prefetch::{Burst, FileRecord, Profile, Read, Recorder, Store, Trigger};
+
+use crate::place::{MIB, Place, SECOND, text};
+
+/// How instructions are watched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Way {
+    Uprobe,
+    Register,
+    Page,
+}
+
+const WAYS: [Way; 3] = [Way::Uprobe, Way::Register, Way::Page];
+
+impl Way {
+    /// What has to be executed before `warmset`, so that it has this way only; `None` where this machine cannot.
+    fn prefix(self, place: &Place) -> Option<Vec<String>> {
+        let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+        let is_root = geteuid().is_root();
+        let user = || {
+            let words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+            if is_root { words.map(str::to_owned).to_vec() } else { Vec::new() }
+        };
+        match self {
+            Self::Uprobe => {
+                (is_root && Path::new("/sys/bus/event_source/devices/uprobe").exists()).then(Vec::new)
+            }
+            Self::Register => paranoid.trim().parse().is_ok_and(|level: i32| level <= 2).then(user),
+            Self::Page => {
+                place.build("deny.c", "deny", &[]);
+                let mut words = user();
+                words.push(place.path("deny").to_str().unwrap().to_owned());
+                Some(words)
+            }
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Uprobe => "with a uprobe",
+            Self::Register => "with a breakpoint register",
+            Self::Page => "by its page table",
+        }
+    }
+}
+
+/// Each way that this machine has, with what has to be executed first; says which it has not.
+fn ways(test: &str, place: &Place) -> Vec<(Way, Vec<String>)> {
+    let found = WAYS.into_iter().filter_map(|way| match way.prefix(place) {
+        Some(words) => Some((way, words)),
+        None => {
+            eprintln!("SKIPPED {test}: {way:?}: not for this user on this machine");
+            None
+        }
+    });
+    found.collect()
+}
+
+/// The instruction at a symbol.
+fn instruction(path: &Path, symbol: &str) -> Trigger {
+    let bytes = fs::read(path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let address = file.symbols().find(|each| each.name() == Ok(symbol)).unwrap().address();
+    let holds = |segment: &object::Segment<'_, '_>| {
+        (segment.address()..segment.address() + segment.size()).contains(&address)
+    };
+    let segment = file.segments().find(holds).unwrap();
+    let offset = address - segment.address() + segment.file_range().0;
+    let build_id = file.build_id().unwrap().unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+    Trigger::Instruction { path: path.to_owned(), build_id, offset }
+}
+
+/// Saves a profile of the program with these arguments, whose late burst is `second`.
+fn save(place: &Place, program: &Path, arguments: &[String], trigger: Trigger) {
+    let record = |path: &Path| FileRecord::of(path, &fs::metadata(path).unwrap());
+    let files = vec![record(&place.path("first")), record(&place.path("second"))];
+    let read = |file, start, end, at_ms| Read { file, start, end, at_ms, disk_offset: 0 };
+    let burst = |at_ms, trigger: Trigger| Burst {
+        reads: 1,
+        start_ms: at_ms,
+        end_ms: at_ms,
+        quiet_ms: at_ms,
+        candidates: vec![trigger.clone()],
+        trigger,
+        lead_ms: Some(0),
+    };
+    let profile = Profile {
+        program: program.to_owned(),
+        arguments: arguments.to_vec(),
+        recorder: Recorder::Tracepoints,
+        seconds: 1.0,
+        files,
+        reads: vec![read(0, MIB, 2 * MIB, 0), read(1, 0, SECOND, 500)],
+        bursts: vec![burst(0, Trigger::Launch), burst(500, trigger)],
+    };
+    Store::at(place.path("data/warmset/profiles")).save(&profile).unwrap();
+}
+
+/// `warmset run` of a command, after what makes it have one way only.
+fn run(place: &Place, prefix: &[String], options: &[&str], command: &[String]) -> Command {
+    let warmset = env!("CARGO_BIN_EXE_warmset").to_owned();
+    let words: Vec<&String> = prefix.iter().chain([&warmset]).collect();
+    let mut run = Command::new(words[0]);
+    run.args(&words[1..]).arg("run").args(options).arg("--").args(command);
+    run.env("XDG_DATA_HOME", place.path("data")).stdin(Stdio::null());
+    run
+}
+
+/// The program's own lines on its standard error, and how often and when a trigger fired.
+fn fired_ms(found: &Output) -> Vec<u64> {
+    let errors = text(&found.stderr);
+    let fired = errors.lines().filter(|line| line.contains("a trigger has fired"));
+    fired.map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn each_way_fires_once_and_the_program_is_as_alone() {
+    const WAIT_MS: u64 = 300;
+    let place = Place::new();
+    place.build("library.c", "late.so", &["-shared", "-fPIC"]);
+    let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let modes = [
+        "", "fork", "thread", "exec", "dlopen", "ptrace", "traceme", "threads", "child", "traced", "library",
+    ];
+    for (way, prefix) in ways("each_way_fires_once_and_the_program_is_as_alone", &place) {
+        for (binary, mode) in
+            modes.map(|mode| ("pie", mode)).into_iter().chain([("fixed", ""), ("fixed", "exec")])
+        {
+            let mut command = vec![path(binary), path("first"), path("second"), WAIT_MS.to_string()];
+            command.push(mode.to_owned());
+            command.extend((mode == "library").then(|| path("late.so")));
+            let (code, symbol) =
+                if mode == "library" { ("late.so", "late") } else { (binary, "read_second") };
+            save(&place, &place.path(binary), &command[1..], instruction(&place.path(code), symbol));
+            place.evict();
+            let plain = Command::new(&command[0]).args(&command[1..]).output().unwrap();
+            place.evict();
+            let found =
+                run(&place, &prefix, &["--verbose", "--trigger", "instruction"], &command).output().unwrap();
+            let what = format!("{way:?} {binary} {mode}: {}", text(&found.stderr));
+            assert_eq!((found.status, text(&found.stdout)), (plain.status, text(&plain.stdout)), "{what}");
+            assert!(what.contains(way.words()), "{what}");
+            let fired = fired_ms(&found);
+            assert!(fired.len() == 1 && fired[0] >= WAIT_MS * 9 / 10, "{what}");
+        }
+    }
+}
+
+/// Runs whose processes are told apart by a variable of their environment.
+struct Runs {
+    runs: Vec<Child>,
+    directory: String,
+}
+
+impl Runs {
+    fn start(place: &Place, prefix: &[String], options: &[&str], command: &[String], count: usize) -> Self {
+        let directory = place.path("data").display().to_string();
+        let start = |index: usize| {
+            let mut run = run(place, prefix, options, command);
+            run.env("RUN", index.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        Self { runs: (0..count).map(start).collect(), directory }
+    }
+
+    /// The processes that fetch: they execute `warmset`, and were not started by the test itself.
+    fn fetching(&self) -> HashMap<usize, i32> {
+        let entries =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+        let processes = entries.filter_map(|name| name.parse::<i32>().ok());
+        let known: Vec<i32> = self.runs.iter().map(|run| run.id() as i32).collect();
+        let index = |process: i32| {
+            let environment = text(&fs::read(format!("/proc/{process}/environ")).ok()?);
+            let program = fs::read_link(format!("/proc/{process}/exe")).ok()?;
+            let ours = program == Path::new(env!("CARGO_BIN_EXE_warmset"))
+                && environment.contains(&format!("XDG_DATA_HOME={}", self.directory));
+            let index = environment.split('\0').find_map(|word| word.strip_prefix("RUN="))?.parse().ok()?;
+            (ours && !known.contains(&process)).then_some((index, process))
+        };
+        processes.filter_map(index).collect()
+    }
+}
+
+/// Whether the code that a process has mapped of this file is the file's; `None` if it does not execute it (yet).
+fn code_is_unchanged(process: u32, path: &Path) -> Option<bool> {
+    let maps = fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
+    let file = fs::read(path).unwrap();
+    let line = maps.lines().find(|line| line.contains(" r-xp ") && line.ends_with(path.to_str().unwrap()))?;
+    let mut fields = line.split(['-', ' ']);
+    let mut number = || u64::from_str_radix(fields.next()?, 16).ok();
+    let (start, end) = (number()?, number()?);
+    let offset = u64::from_str_radix(line.split(' ').nth(2)?, 16).ok()?;
+    let mut code = vec![0; (end - start) as usize];
+    memory.read_exact_at(&mut code, start).ok()?;
+    let wanted = &file[offset as usize..file.len().min((offset + end - start) as usize)];
+    Some(code[..wanted.len()] == *wanted)
+}
+
+#[test]
+fn the_program_survives_the_death_of_what_fetches_at_any_moment() {
+    const RUNS: usize = 100;
+    const WAIT_MS: u64 = 1500;
+    let test = "the_program_survives_the_death_of_what_fetches_at_any_moment";
+    let place = Place::new();
+    let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let command = [path("pie"), path("first"), path("second"), WAIT_MS.to_string(), "threads".to_owned()];
+    let plain = Command::new(&command[0]).args(&command[1..]).output().unwrap();
+    let file = (None, vec![], Trigger::File { path: place.path("second"), nth: 1 });
+    let code = instruction(&place.path("pie"), "read_second");
+    let ways = ways(test, &place).into_iter().map(|(way, prefix)| (Some(way), prefix, code.clone()));
+    for (way, prefix, trigger) in ways.chain([file]) {
+        save(&place, &place.path("pie"), &command[1..], trigger);
+        let mut runs = Runs::start(&place, &prefix, &[], &command, RUNS);
+        let started = Instant::now();
+        // Spread over the time from before the trigger is set to after it has fired.
+        let moment = |index: usize| Duration::from_millis((index as u64 * 7919) % (WAIT_MS * 6 / 5));
+        let mut left: Vec<usize> = (0..RUNS).collect();
+        let (mut killed, mut checked) = (0, 0);
+        while !left.is_empty() && started.elapsed() < Duration::from_secs(60) {
+            let due: Vec<usize> =
+                left.iter().copied().filter(|&index| moment(index) <= started.elapsed()).collect();
+            left.retain(|index| !due.contains(index));
+            let fetching = if due.is_empty() { HashMap::new() } else { runs.fetching() };
+            for index in due {
+                if let Some(process) = fetching.get(&index).and_then(|&process| Pid::from_raw(process)) {
+                    let id = runs.runs[index].id();
+                    checked += usize::from(code_is_unchanged(id, &place.path("pie")) == Some(true));
+                    killed += usize::from(kill_process(process, Signal::KILL).is_ok());
+                    assert_ne!(code_is_unchanged(id, &place.path("pie")), Some(false), "{way:?}");
+                }
+            }
+            std::thread::yield_now();
+        }
+        assert!(killed > RUNS / 4 && (checked > RUNS / 4), "{way:?}: {killed} killed, {checked} looked at");
+        for run in runs.runs.drain(..) {
+            let found = run.wait_with_output().unwrap();
+            let what = format!("{way:?}: {}", text(&found.stderr));
+            assert_eq!((found.status, &found.stdout), (plain.status, &plain.stdout), "{what}");
+        }
+        let end = Instant::now() + Duration::from_secs(20);
+        while !runs.fetching().is_empty() {
+            assert!(Instant::now() < end, "{way:?}: what fetches has not ended with its program");
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_watched_after_all_triggers_have_fired() {
+    let place = Place::new();
+    let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    // The program goes on for long after the instruction, since it then executes a sleep.
+    for (way, prefix) in ways("nothing_is_watched_after_all_triggers_have_fired", &place) {
+        let line = "\"$@\"; read line";
+        let mut command: Vec<String> = ["/bin/sh", "-c", line, "sh"].map(str::to_owned).to_vec();
+        command.extend([path("pie"), path("first"), path("second"), "200".to_owned()]);
+        save(&place, Path::new("/bin/sh"), &command[1..], instruction(&place.path("pie"), "read_second"));
+        let mut start = run(&place, &prefix, &["--trigger", "instruction"], &command);
+        let child = start.env("RUN", "0").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = child.spawn().unwrap();
+        let mut runs = Runs { runs: vec![child], directory: place.path("data").display().to_string() };
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut seen = false;
+        while !seen || !runs.fetching().is_empty() {
+            seen |= !runs.fetching().is_empty();
+            assert!(Instant::now() < end, "{way:?}: seen {seen}");
+            std::thread::yield_now();
+        }
+        // It still waits for its input.
+        assert!(runs.runs[0].try_wait().unwrap().is_none(), "{way:?}");
+        let found = runs.runs.remove(0).wait_with_output().unwrap();
+        assert_eq!(text(&found.stdout), "sum 15728640 x\n".replace("15728640", &sum()), "{way:?}");
+    }
+}
+
+/// What the program prints: 7 for each byte of 1 MiB of `first`, and for each page of `second`.
+fn sum() -> String {
+    (7 * MIB + 7 * SECOND / 4096).to_string()
+}
+
+#[test]
+fn signals_and_the_terminal_are_the_programs_own() {
+    let place = Place::new();
+    let line = "trap 'echo got; exit 7' USR1; echo $$; while :; do read line || exit 8; done";
+    let code = instruction(&place.path("pie"), "read_second");
+    for (way, prefix) in ways("signals_and_the_terminal_are_the_programs_own", &place) {
+        let command = ["/bin/sh", "-c", line].map(str::to_owned);
+        save(&place, Path::new("/bin/sh"), &command[1..], code.clone());
+        let mut start = run(&place, &prefix, &[], &command);
+        let mut child =
+            start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The program has the process that was started.
+        let mut told = String::new();
+        let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut output, &mut told).unwrap();
+        assert_eq!(told.trim(), child.id().to_string(), "{way:?}");
+        kill_process(Pid::from_child(&child), Signal::USR1).unwrap();
+        // The shell runs the trap when its input ends or the signal interrupts it.
+        drop(child.stdin.take());
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
+        assert_eq!((child.wait().unwrap().code(), rest.as_str()), (Some(7), "got\n"), "{way:?}");
+
+        let line = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty -a | head -n 1; \
+                    ps -o stat= -p $$ | tr -d ' \n'; kill -TERM $$";
+        let command = ["/bin/sh", "-c", line].map(str::to_owned);
+        save(&place, Path::new("/bin/sh"), &command[1..], code.clone());
+        let quoted = |words: &[String]| {
+            let words = words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''")));
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let in_terminal = |line: String| {
+            let mut script = Command::new("script");
+            script
+                .args(["-qec", &line, "/dev/null"])
+                .env("XDG_DATA_HOME", place.path("data"))
+                .stdin(Stdio::null());
+            let found = script.output().unwrap();
+            (found.status.code(), text(&found.stdout))
+        };
+        let mut words = prefix.clone();
+        words.extend([env!("CARGO_BIN_EXE_warmset"), "run", "--"].map(str::to_owned));
+        words.extend(command.clone());
+        let mut plain = prefix.clone();
+        plain.extend(command);
+        let plain = in_terminal(quoted(&plain));
+        assert!(plain.1.contains("terminal"), "{plain:?}");
+        assert_eq!(in_terminal(quoted(&words)), plain, "{way:?}");
+    }
+}
+
+#[test]
+fn a_changed_file_is_no_trigger_and_run_says_to_learn_again() {
+    let place = Place::new();
+    let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let command = [path("pie"), path("first"), path("second"), "1".to_owned()];
+    let options = &["--verbose"][..];
+    let replace = |name: &str, bytes: Vec<u8>| {
+        let aside: PathBuf = place.path("aside");
+        fs::copy(place.path(name), &aside).unwrap();
+        fs::write(&aside, bytes).unwrap();
+        fs::rename(aside, place.path(name)).unwrap();
+    };
+    save(&place, &place.path("pie"), &command[1..], Trigger::File { path: place.path("second"), nth: 1 });
+    let found = run(&place, &[], options, &command).output().unwrap();
+    assert!(!text(&found.stderr).contains("have changed"), "{}", text(&found.stderr));
+    assert!(text(&found.stderr).contains("watches for open 1 of"), "{}", text(&found.stderr));
+
+    replace("second", vec![7; SECOND as usize]);
+    let found = run(&place, &[], options, &command).output().unwrap();
+    let errors = text(&found.stderr);
+    assert!(errors.contains("60 % of the profile's bytes have changed"), "{errors}");
+    assert!(errors.contains(&format!("warmset learn -- {}", command.join(" "))), "{errors}");
+    assert!(errors.contains("second: it has changed: its burst is fetched at launch"), "{errors}");
+    assert_eq!(text(&found.stdout), format!("sum {} x\n", sum()));
+    // The same without options, where the arguments are not parsed.
+    let found = run(&place, &[], &[], &command).output().unwrap();
+    assert!(text(&found.stderr).contains("have changed"), "{}", text(&found.stderr));
+
+    save(&place, &place.path("pie"), &command[1..], instruction(&place.path("pie"), "read_second"));
+    place.build("library.c", "pie.other", &["-shared", "-fPIC"]);
+    let program = fs::read(place.path("pie")).unwrap();
+    let mut program = program;
+    let id = object::File::parse(&*program).unwrap().build_id().unwrap().unwrap().to_vec();
+    let at = program.windows(id.len()).position(|bytes| bytes == id).unwrap();
+    program[at] ^= 1;
+    replace("pie", program);
+    let found = run(&place, &[], options, &command).output().unwrap();
+    let errors = text(&found.stderr);
+    assert!(errors.contains("pie: it has changed: its burst is fetched at launch"), "{errors}");
+    // The program itself has no ranges in this profile.
+    assert!(!errors.contains("have changed;"), "{errors}");
+    assert_eq!(text(&found.stdout), format!("sum {} x\n", sum()));
+}

@@ -1,0 +1,227 @@
+//! One instruction that is watched, in the first of three ways that the kernel allows here:
+//!
+//! 1. A uprobe (root): by file and offset, in every process.
+//! 2. A breakpoint register of the processor: by address, in each process of the program that has the file mapped.
+//! 3. A look at the program's page table every few milliseconds: the trigger fires when the instruction's page is first
+//!    used. Instructions are chosen where a page of code is used for the first time.
+//!
+//! Invariant: the program's memory is never written, nobody traces it, and it gets no signal of ours. The kernel takes
+//! the first two back when this process dies, and the third leaves nothing: the program goes on whenever we die.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::inotify;
+use warmset_platform::perf::Breakpoint;
+use warmset_platform::sysinfo::{Root, maps, tree};
+
+/// A file is mapped soon after it was opened, but not at once.
+const LOOKS_AFTER_OPEN: [Duration; 5] = [
+    Duration::from_millis(1),
+    Duration::from_millis(3),
+    Duration::from_millis(10),
+    Duration::from_millis(40),
+    Duration::from_millis(160),
+];
+const PAGE_EVERY: Duration = Duration::from_millis(10);
+/// A page table is looked at; which processes there are is asked once in so many looks.
+const PAGE_LOOKS_PER_FAMILY: u32 = 20;
+
+/// Tells what is watched and how, in words for the user.
+pub(super) type Report<'a> = &'a mut dyn FnMut(&str);
+
+/// An instruction that is watched.
+#[derive(Debug)]
+pub(super) enum CodeWatch {
+    Uprobe(Breakpoint),
+    Mapped(Box<Mapped>),
+}
+
+/// A file whose mappings are watched.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    path: PathBuf,
+    offset: u64,
+    process: u32,
+    opens: OwnedFd,
+    /// How many looks were taken since the file was last opened, and when the next one is due.
+    looks: usize,
+    next: Option<Instant>,
+    page_looks: u32,
+    places: HashMap<u32, Place>,
+}
+
+/// How the instruction is watched in one process.
+#[derive(Debug)]
+struct Place {
+    address: u64,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    Breakpoints(Vec<Breakpoint>),
+    Page,
+}
+
+impl CodeWatch {
+    /// Watches an instruction of the process and what it starts.
+    pub(super) fn new(path: &Path, offset: u64, process: u32, report: Report<'_>) -> io::Result<Self> {
+        let name = format!("{}+{offset:#x}", path.display());
+        match Breakpoint::in_file(path, offset, process) {
+            Ok(breakpoint) => {
+                report(&format!("watches {name} with a uprobe"));
+                return Ok(Self::Uprobe(breakpoint));
+            }
+            Err(error) => report(&format!("no uprobe at {name}: {error}")),
+        }
+        let opens = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&opens, path, inotify::WatchFlags::OPEN)?;
+        Ok(Self::Mapped(Box::new(Mapped {
+            path: path.to_owned(),
+            offset,
+            process,
+            opens,
+            looks: 0,
+            next: Some(Instant::now()),
+            page_looks: 0,
+            places: HashMap::new(),
+        })))
+    }
+
+    /// What becomes readable when something happened.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Self::Uprobe(breakpoint) => breakpoint.descriptors().collect(),
+            Self::Mapped(mapped) => {
+                let breakpoints = mapped.places.values().flat_map(Place::breakpoints);
+                std::iter::once(mapped.opens.as_fd())
+                    .chain(breakpoints.flat_map(Breakpoint::descriptors))
+                    .collect()
+            }
+        }
+    }
+
+    /// When to ask again even if nothing is readable.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Uprobe(_) => None,
+            Self::Mapped(mapped) => mapped.next,
+        }
+    }
+
+    /// Whether it was executed.
+    pub(super) fn fires(&mut self, report: Report<'_>) -> bool {
+        match self {
+            Self::Uprobe(breakpoint) => breakpoint.was_hit(),
+            Self::Mapped(mapped) => mapped.fires(report),
+        }
+    }
+}
+
+impl Mapped {
+    fn fires(&mut self, report: Report<'_>) -> bool {
+        let now = Instant::now();
+        let hit = self.places.values_mut().any(|place| place.was_hit());
+        // A breakpoint whose thread has ended would be readable for ever.
+        self.places.retain(|_, place| place.is_left());
+        if super::armed::count(&self.opens) > 0 {
+            self.looks = 0;
+            self.next = Some(self.next.map_or(now, |next| next.min(now)) + LOOKS_AFTER_OPEN[0]);
+        } else if self.next.is_some_and(|next| next <= now) {
+            self.look(now, report);
+        }
+        hit || self.places.iter().any(|(process, place)| place.page_is_used(*process))
+    }
+
+    fn look(&mut self, now: Instant, report: Report<'_>) {
+        let has_page = |place: &Place| matches!(place.how, How::Page);
+        let after_open = LOOKS_AFTER_OPEN.get(self.looks).copied();
+        self.page_looks = self.page_looks.wrapping_add(1);
+        if after_open.is_some() || self.page_looks % PAGE_LOOKS_PER_FAMILY == 0 {
+            self.find(report);
+        }
+        self.looks = self.looks.saturating_add(1);
+        let page = self.places.values().any(has_page).then_some(PAGE_EVERY);
+        self.next = after_open.into_iter().chain(page).min().map(|wait| now + wait);
+    }
+
+    /// Watches the instruction in each process of the program that has the file mapped.
+    fn find(&mut self, report: Report<'_>) {
+        let root = Root::live();
+        for process in tree::family(&root, self.process) {
+            let Some(address) = maps::code_address(&root, process, &self.path, self.offset) else {
+                // It executes another program now.
+                self.places.remove(&process);
+                continue;
+            };
+            if self.places.get(&process).is_some_and(|place| place.address == address) {
+                continue;
+            }
+            let name = format!("{}+{:#x} in process {process}", self.path.display(), self.offset);
+            let how = match breakpoints(process, address) {
+                Ok(breakpoints) => {
+                    report(&format!("watches {name} with a breakpoint register"));
+                    How::Breakpoints(breakpoints)
+                }
+                Err(error) => {
+                    report(&format!("watches {name} by its page table; no breakpoint register: {error}"));
+                    How::Page
+                }
+            };
+            self.places.insert(process, Place { address, how });
+        }
+    }
+}
+
+/// A breakpoint in each thread that there is; threads that these start inherit it.
+fn breakpoints(process: u32, address: u64) -> io::Result<Vec<Breakpoint>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+        let thread = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(thread) = thread else { continue };
+        match Breakpoint::in_thread(thread, address) {
+            Ok(breakpoint) => found.push(breakpoint),
+            // It has just ended.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if found.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(found) }
+}
+
+impl Place {
+    fn breakpoints(&self) -> &[Breakpoint] {
+        match &self.how {
+            How::Breakpoints(breakpoints) => breakpoints,
+            How::Page => &[],
+        }
+    }
+
+    fn was_hit(&mut self) -> bool {
+        match &mut self.how {
+            How::Breakpoints(breakpoints) => breakpoints.iter_mut().any(Breakpoint::was_hit),
+            How::Page => false,
+        }
+    }
+
+    /// Lets go of threads that have ended. Returns whether something is still watched.
+    fn is_left(&mut self) -> bool {
+        match &mut self.how {
+            How::Breakpoints(breakpoints) => {
+                breakpoints.retain(|breakpoint| !breakpoint.is_over());
+                !breakpoints.is_empty()
+            }
+            How::Page => true,
+        }
+    }
+
+    fn page_is_used(&self, process: u32) -> bool {
+        matches!(self.how, How::Page)
+            && maps::is_present(&Root::live(), process, self.address).unwrap_or(false)
+    }
+}
