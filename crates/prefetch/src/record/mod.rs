@@ -52,6 +52,8 @@ pub struct Options {
     pub user: bool,
     /// Run the program once more, evicted and without read-ahead, and keep only the pages that it touches.
     pub exact: bool,
+    /// Fetch in the order of the disk, whether or not it is found to have moving heads.
+    pub disk_order: bool,
 }
 
 /// Runs the program to its end, `arguments` being its own, and makes a profile for those that match `pattern`. If there is
@@ -80,12 +82,14 @@ pub fn learn(
             Ok(Learned { profile, validated: true, status, lost, unknown_files: 0 })
         }
         _ => {
-            let learned = build::profile(program.clone(), pattern, recording);
+            let mut learned = build::profile(program.clone(), pattern, recording);
             if options.exact && learned.status.success() {
-                exactly(learned, program, arguments)
-            } else {
-                Ok(learned)
+                learned = exactly(learned, program, arguments)?;
             }
+            if options.disk_order {
+                build::locate(&mut learned.profile.files, &mut learned.profile.reads, true);
+            }
+            Ok(learned)
         }
     }
 }
