@@ -112,6 +112,11 @@ pub struct LearnArgs {
     /// read-ahead off, which makes that run slow.
     #[arg(long, conflicts_with = "user")]
     pub exact: bool,
+    /// Fetch in the order in which the files are on the disk
+    ///
+    /// This is chosen by itself for a disk that says it is rotational and takes milliseconds to reach a page.
+    #[arg(long)]
+    pub disk_order: bool,
     /// Record with ptrace, as any user can
     #[arg(long)]
     pub user: bool,

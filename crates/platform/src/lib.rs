@@ -15,5 +15,6 @@ pub mod perf;
 pub mod ptrace;
 pub mod residency;
 mod sched;
+pub mod seek;
 pub mod sysinfo;
 pub mod tmpfs;

@@ -4,22 +4,32 @@
 //! are read, and never more of them than there are.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::IoSliceMut;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::fs::{Advice, OFlags, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::limits::Limits;
 use crate::profile::{FileRecord, Profile, Read};
 
-/// The kernel cuts a longer request at the device's limit without a word.
+/// A program that needs a page waits for the whole request that reads it, and the kernel cuts a longer request at the
+/// device's limit without a word.
 const PIECE_BYTES: u64 = 128 << 10;
-/// Most of them wait for the disk: for the blocks that tell where the files are.
-const THREADS: usize = 6;
+/// Moving heads reads this much in the time that another movement takes.
+const PIECE_BYTES_ROTATIONAL: u64 = 1 << 20;
+const GAP_BYTES_ROTATIONAL: u64 = 256 << 10;
+/// Most of them wait for the disk: for the directories, inodes and blocks that tell where the files are.
+const THREADS: usize = 4;
+/// More would only lengthen the line in which the program's own reads wait.
+const THREADS_ROTATIONAL: usize = 2;
 /// A set with fewer pieces is fetched by one thread.
 const PIECES_PER_THREAD: usize = 8;
+/// How many ranges are looked at to tell whether all are in the page cache.
+const SAMPLES: usize = 12;
 
 /// A part of a file that is asked for at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,18 +51,17 @@ pub struct Fetched {
     pub stale_bytes: u64,
 }
 
-/// The ranges in pieces of at most 128 KiB, of at most `bytes_max` in all. Those on disks with moving heads are in the
-/// disk's order, the others in order of first touch. Ranges that name no file or lie outside of it are left out.
+/// The ranges in pieces, of at most `bytes_max` in all: of at most 128 KiB and in order of first touch, or if a file is on
+/// a disk with moving heads, larger and in the disk's order. Ranges that name no file or lie outside of it are left out.
 #[must_use]
 pub fn pieces(files: &[FileRecord], reads: &[Read], bytes_max: u64) -> Vec<Piece> {
-    let rotational = |read: &Read| files.get(read.file).is_some_and(|file| file.rotational);
-    let mut sorted = Vec::new();
-    let reads = if reads.iter().any(rotational) {
-        sorted.extend_from_slice(reads);
-        sorted.sort_by_key(|read| (read.disk_offset, read.file, read.start));
-        &sorted
+    let joined;
+    let rotational = has_moving_heads(files, reads);
+    let (reads, piece_bytes) = if rotational {
+        joined = in_disk_order(reads);
+        (joined.as_slice(), PIECE_BYTES_ROTATIONAL)
     } else {
-        reads
+        (reads, PIECE_BYTES)
     };
     let mut found = Vec::with_capacity(reads.len());
     let mut left = bytes_max;
@@ -61,7 +70,7 @@ pub fn pieces(files: &[FileRecord], reads: &[Read], bytes_max: u64) -> Vec<Piece
         let end = read.end.min(file.size_bytes);
         let mut start = read.start;
         while start < end {
-            let bytes = PIECE_BYTES.min(end - start);
+            let bytes = piece_bytes.min(end - start);
             if bytes > left {
                 return found;
             }
@@ -71,6 +80,31 @@ pub fn pieces(files: &[FileRecord], reads: &[Read], bytes_max: u64) -> Vec<Piece
         }
     }
     found
+}
+
+pub(crate) fn has_moving_heads(files: &[FileRecord], reads: &[Read]) -> bool {
+    reads.iter().any(|read| files.get(read.file).is_some_and(|file| file.rotational))
+}
+
+/// Sorted by where they are on the disk; ranges of a file that lie close to each other, there and in the file, are joined.
+fn in_disk_order(reads: &[Read]) -> Vec<Read> {
+    let mut sorted = reads.to_vec();
+    sorted.sort_by_key(|read| (read.disk_offset, read.file, read.start));
+    let mut joined: Vec<Read> = Vec::with_capacity(sorted.len());
+    for read in sorted {
+        match joined.last_mut() {
+            Some(last)
+                if last.file == read.file
+                    && last.disk_offset != 0
+                    && read.start.checked_sub(last.end).is_some_and(|gap| gap <= GAP_BYTES_ROTATIONAL)
+                    && read.disk_offset - last.disk_offset == read.start - last.start =>
+            {
+                last.end = read.end;
+            }
+            _ => joined.push(read),
+        }
+    }
+    joined
 }
 
 /// Fetches the ranges of one profile. A file is opened by the first thread that needs it, and stays open.
@@ -91,10 +125,24 @@ impl<'a> Fetcher<'a> {
 
     /// Asks the kernel to read the ranges, as far as memory allows, and returns when all are asked for.
     pub fn fetch(&self, reads: &[Read]) -> Fetched {
-        let pieces = pieces(&self.profile.files, reads, self.limits.take(reads));
-        let work =
-            Work { pieces, next: AtomicUsize::new(0), asked: AtomicU64::new(0), stale: AtomicU64::new(0) };
-        let threads = work.pieces.len().div_ceil(PIECES_PER_THREAD).clamp(1, THREADS);
+        let rotational = has_moving_heads(&self.profile.files, reads);
+        self.fetch_with(reads, if rotational { THREADS_ROTATIONAL } else { THREADS })
+    }
+
+    /// As [`Fetcher::fetch`], on this thread only.
+    pub(crate) fn fetch_alone(&self, reads: &[Read]) -> Fetched {
+        self.fetch_with(reads, 1)
+    }
+
+    fn fetch_with(&self, reads: &[Read], threads_max: usize) -> Fetched {
+        let work = Work {
+            pieces: pieces(&self.profile.files, reads, self.limits.take(reads)),
+            waits: has_moving_heads(&self.profile.files, reads),
+            next: AtomicUsize::new(0),
+            asked: AtomicU64::new(0),
+            stale: AtomicU64::new(0),
+        };
+        let threads = work.pieces.len().div_ceil(PIECES_PER_THREAD).clamp(1, threads_max);
         thread::scope(|scope| {
             for _ in 1..threads {
                 // Without another thread this one does all.
@@ -110,6 +158,12 @@ impl<'a> Fetcher<'a> {
         self.limits.measure(fetched.iter().fold(0, |sum, read| sum.saturating_add(read.bytes())));
     }
 
+    /// Whether these ranges take at most a `1 / share` of what may still be fetched.
+    pub(crate) fn has_room_for(&self, reads: &[Read], share: u64) -> bool {
+        let wanted = reads.iter().fold(0u64, |sum, read| sum.saturating_add(read.bytes()));
+        wanted <= self.limits.left_bytes() / share
+    }
+
     fn work(&self, work: &Work) {
         while let Some(piece) = work.pieces.get(work.next.fetch_add(1, Ordering::Relaxed)) {
             self.limits.wait_for_memory();
@@ -120,6 +174,9 @@ impl<'a> Fetcher<'a> {
                 _ => &work.stale,
             };
             counter.fetch_add(piece.bytes, Ordering::Relaxed);
+            if let Some(file) = file.as_ref().filter(|_| work.waits) {
+                let _ = file.read_at(&mut [0], piece.start + piece.bytes - 1);
+            }
         }
     }
 
@@ -135,13 +192,38 @@ impl<'a> Fetcher<'a> {
 /// What the threads of one call share.
 struct Work {
     pieces: Vec<Piece>,
+    /// Whether a thread has one request under way at most: what the program itself reads would wait behind all of them.
+    waits: bool,
     next: AtomicUsize,
     asked: AtomicU64,
     stale: AtomicU64,
 }
 
-/// The recorded file, if it still is that. A FIFO or a device does not block, and is not read.
+/// Whether a sample of the ranges is in the page cache, taken from all over them: all the rest then probably is, and
+/// fetching would only take processors from the program. Says no where the kernel cannot tell.
+#[must_use]
+pub fn is_resident(profile: &Profile) -> bool {
+    let count = profile.reads.len();
+    let mut opened: Option<(usize, Option<File>)> = None;
+    (0..SAMPLES.min(count)).all(|index| {
+        let read = &profile.reads[index * count / SAMPLES.min(count)];
+        if opened.as_ref().is_none_or(|(file, _)| *file != read.file) {
+            opened = Some((read.file, open(&profile.files[read.file])));
+        }
+        // A file that has changed is not fetched either.
+        let Some((_, Some(file))) = &opened else { return true };
+        let at = read.start + (read.end - read.start) / 2;
+        let mut byte = [0];
+        preadv2(file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT).is_ok()
+    })
+}
+
+/// The recorded file, if it still is that. What is no regular file is not opened, since opening a device may do something;
+/// one that takes the file's place just then does not make it wait, and is not read.
 fn open(record: &FileRecord) -> Option<File> {
+    if !record.is_current() {
+        return None;
+    }
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(&record.path).ok()?;
     file.metadata().is_ok_and(|now| record.matches(&now)).then_some(file)

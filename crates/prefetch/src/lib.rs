@@ -15,11 +15,11 @@ mod replay;
 mod store;
 mod trace;
 
-pub use fetch::{Fetched, Fetcher, Piece, pieces};
+pub use fetch::{Fetched, Fetcher, Piece, is_resident, pieces};
 pub use limits::Limits;
 pub use pattern::{matches, words};
 pub use profile::{Burst, FileRecord, FormatError, Profile, Read, Recorder, Trigger, VERSION};
 pub use record::{Learned, Options, learn};
-pub use replay::{Choice, replay};
+pub use replay::{Choice, replay, replay_at_once};
 pub use store::{Store, StoreError};
 pub use trace::{Open, Touch, Trace};

@@ -59,6 +59,11 @@ impl Limits {
         self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).unwrap_or(0)
     }
 
+    /// How much may still be fetched.
+    pub(crate) fn left_bytes(&self) -> u64 {
+        self.left_bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns at once unless tasks wait for memory; then it waits, for a while.
     pub(crate) fn wait_for_memory(&self) {
         if self.pieces.fetch_add(1, Ordering::Relaxed) % PIECES_PER_LOOK != PIECES_PER_LOOK - 1 {

@@ -14,9 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::armed::Armed;
-use crate::fetch::Fetcher;
+use crate::fetch::{Fetcher, has_moving_heads, pieces};
 use crate::limits::Limits;
-use crate::profile::{Burst, Profile, Read, Trigger};
+use crate::profile::{Burst, FileRecord, Profile, Read, Trigger};
 
 /// Which kind of trigger all late bursts shall have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +54,16 @@ fn until(deadline: Option<Instant>) -> Option<Timespec> {
     Timespec::try_from(left).ok()
 }
 
+/// Whether fetching takes longer than the program takes from the trigger to the burst.
+fn fires_too_late(files: &[FileRecord], burst: &Burst, reads: &[Read]) -> bool {
+    let fetch_ms = if has_moving_heads(files, reads) {
+        pieces(files, reads, u64::MAX).len() as u64 * SEEK_MS
+    } else {
+        (kib(reads) << 10) / BYTES_PER_MS
+    };
+    burst.lead_ms.is_some_and(|lead_ms| lead_ms < i64::try_from(fetch_ms).unwrap_or(i64::MAX))
+}
+
 /// How many of the first reads have at most so many bytes.
 fn within(reads: &[Read], bytes_max: u64) -> usize {
     let mut sum = 0u64;
@@ -68,19 +78,48 @@ fn within(reads: &[Read], bytes_max: u64) -> usize {
 
 /// The first bytes are fetched without a look at how much memory there is, which takes a millisecond.
 const HEAD_BYTES: u64 = 8 << 20;
+/// Part of what may still be fetched that a burst may take before its trigger fires.
+const EARLY_SHARE: u64 = 4;
+/// What a disk without moving heads gives at least in many small requests.
+const BYTES_PER_MS: u64 = 400 << 10;
+/// What one request takes on a disk with moving heads.
+const SEEK_MS: u64 = 8;
+
+/// So few requests take less time than starting a process for them.
+const PIECES_AT_ONCE_MAX: usize = 64;
+
+/// Asks for all of a small set from this process. Does nothing and returns `false` if the set is larger, has late bursts,
+/// or is on a disk with moving heads.
+#[must_use]
+pub fn replay_at_once(profile: &Profile) -> bool {
+    let late = profile.bursts.iter().any(|burst| burst.trigger != Trigger::Launch);
+    let (files, reads) = (&profile.files, &profile.reads);
+    if late
+        || profile.bytes() > HEAD_BYTES
+        || has_moving_heads(files, reads)
+        || pieces(files, reads, HEAD_BYTES).len() > PIECES_AT_ONCE_MAX
+    {
+        return false;
+    }
+    let _ = Fetcher::new(profile, Limits::of_bytes(HEAD_BYTES)).fetch_alone(reads);
+    true
+}
 
 /// Fetches what `process` reads, which runs the profile's program or is about to. Returns when no trigger is left or the
 /// process has ended. What it watches, and when that happens, is told to `report`.
 pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn FnMut(&str)) {
     let fetcher = Fetcher::new(profile, Limits::of_bytes(HEAD_BYTES));
     let ended = Pid::from_raw(process as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    let mut armed: Vec<(Armed, &[Read])> = Vec::new();
+    let mut armed: Vec<(Armed, &[Read], bool)> = Vec::new();
     let mut now: Vec<&[Read]> = Vec::new();
     for (burst, reads) in profile.divided() {
         match Armed::new(trigger_of(burst, choice), &profile.files, process, report) {
             // A trigger that cannot be watched must not cost the burst.
             None => now.push(reads),
-            Some(trigger) => armed.push((trigger, reads)),
+            Some(trigger) => {
+                let is_late = choice == Choice::Chosen && fires_too_late(&profile.files, burst, reads);
+                armed.push((trigger, reads, is_late));
+            }
         }
     }
     let now = now.concat();
@@ -88,19 +127,28 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
     let _ = fetcher.fetch(head);
     fetcher.measure_limits(head);
     let _ = fetcher.fetch(tail);
+    // What a trigger would announce too late is fetched now that the start no longer needs the disk, if it is little.
+    armed.retain(|(_, reads, is_late)| {
+        let early = *is_late && fetcher.has_room_for(reads, EARLY_SHARE);
+        if early {
+            report(&format!("{} KiB are fetched before their trigger, which fires late", kib(reads)));
+            let _ = fetcher.fetch(reads);
+        }
+        !early
+    });
     let Some(ended) = ended else { return };
-    for (trigger, _) in &mut armed {
+    for (trigger, ..) in &mut armed {
         trigger.discount(|path| fetcher.opens(path));
     }
     while !armed.is_empty() {
         let mut polled = vec![PollFd::new(&ended, PollFlags::IN)];
-        for (trigger, _) in &armed {
+        for (trigger, ..) in &armed {
             let descriptors = trigger.descriptors().into_iter();
             polled.extend(descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         }
         match poll(
             &mut polled,
-            until(armed.iter().filter_map(|(trigger, _)| trigger.deadline()).min()).as_ref(),
+            until(armed.iter().filter_map(|(trigger, ..)| trigger.deadline()).min()).as_ref(),
         ) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
@@ -111,7 +159,7 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
         }
         drop(polled);
         let mut fired = Vec::new();
-        armed.retain_mut(|(trigger, reads)| {
+        armed.retain_mut(|(trigger, reads, _)| {
             let fires = trigger.fires(report);
             if fires {
                 report(&format!("a trigger has fired: {} KiB are fetched", kib(reads)));
@@ -121,7 +169,7 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
         });
         for reads in fired {
             let _ = fetcher.fetch(reads);
-            for (trigger, _) in &mut armed {
+            for (trigger, ..) in &mut armed {
                 trigger.discount(|path| fetcher.opens(path));
             }
         }

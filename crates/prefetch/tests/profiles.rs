@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{Advice, CWD, FileType, Mode, fadvise, inotify, mknodat};
 use warmset_prefetch::{
     Burst, Choice, Fetched, Fetcher, FileRecord, FormatError, Limits, Profile, Read, Recorder, Store,
-    StoreError, Trigger, pieces, replay,
+    StoreError, Trigger, is_resident, pieces, replay, replay_at_once,
 };
 
 fn profile_of(paths: &[&Path], reads: Vec<Read>) -> Profile {
@@ -149,9 +149,20 @@ fn only_recorded_regular_files_are_read_and_never_beyond_their_end() {
     for record in &mut profile.files[1..] {
         record.size_bytes = 1 << 40;
     }
+    // Opening a device may do something, and a FIFO would wake who waits to write: neither is opened.
+    let opens = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    for path in [&fifo, null] {
+        inotify::add_watch(&opens, path, inotify::WatchFlags::OPEN).unwrap();
+    }
     let fetched = fetch(&profile, u64::MAX);
     assert_eq!(fetched.bytes, 300 << 10);
     assert_eq!(fetched.stale_bytes, 3 * 4096);
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+    let mut reader = inotify::Reader::new(&opens, &mut buffer);
+    // Others open /dev/null all the time, too.
+    while let Ok(event) = reader.next() {
+        assert_ne!(event.wd(), 1, "the FIFO was opened");
+    }
 }
 
 #[test]
@@ -243,4 +254,48 @@ fn what_has_changed_is_known_without_a_disk() {
     assert_eq!(profile.changed_share(0.3), 0.0);
     fs::remove_file(path("large")).unwrap();
     assert_eq!(profile.changed_share(0.1), 1.0);
+}
+
+#[test]
+fn neighbours_on_a_disk_with_moving_heads_are_read_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, vec![1; 4 << 20]).unwrap();
+    let at = |kib: u64, disk_offset| Read { disk_offset, ..read(0, kib << 10, (kib + 4) << 10) };
+    let mut profile = profile_of(
+        &[&data],
+        vec![
+            at(2000, 9 << 20),
+            at(100, (1 << 20) + (100 << 10)),
+            at(0, 1 << 20),
+            at(900, (1 << 20) + (900 << 10)),
+        ],
+    );
+    profile.files[0].rotational = true;
+    let found: Vec<_> = pieces(&profile.files, &profile.reads, u64::MAX)
+        .iter()
+        .map(|piece| (piece.start >> 10, piece.bytes >> 10))
+        .collect();
+    assert_eq!(found, [(0, 104), (900, 4), (2000, 4)]);
+}
+
+#[test]
+fn a_sample_tells_whether_a_set_is_in_the_page_cache() {
+    // Memory file systems have nothing but the page cache, and /tmp may be one.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, vec![1; 1 << 20]).unwrap();
+    let file = fs::File::open(&data).unwrap();
+    let reads: Vec<Read> = (0..32).map(|piece| read(0, piece << 15, (piece + 1) << 15)).collect();
+    let profile = profile_of(&[&data], reads);
+    fs::read(&data).unwrap();
+    assert!(is_resident(&profile));
+    file.sync_all().unwrap();
+    fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    assert!(!is_resident(&profile));
+    assert!(replay_at_once(&profile));
+    // The requests are under way: a read waits for its page.
+    fs::read(&data).unwrap();
+    assert!(is_resident(&profile));
+    assert!(is_resident(&profile_of(&[], Vec::new())));
 }

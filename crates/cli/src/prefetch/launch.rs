@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use warmset_platform::detach::{detached, detached_with};
-use warmset_prefetch::{Choice, Profile, Store, StoreError, replay};
+use warmset_prefetch::{Choice, Profile, Store, StoreError, is_resident, replay, replay_at_once};
 
 use super::{NOT_FOUND, STALE_SHARE_MAX, found, not_found};
 use crate::args::{RunArgs, TriggerKind};
@@ -50,7 +50,13 @@ fn run_command(command: &[String], choice: Choice, verbose: bool) -> io::Result<
     let profile = Store::of_user().and_then(|store| store.find(&program, &command[1..]));
     let started = match profile {
         Ok(profile) => {
-            let started = start(&profile, process, choice, verbose).map_err(|error| error.to_string());
+            // A process beside the program is started where it has enough to do, or is asked for.
+            let wanted = choice != Choice::Chosen || verbose;
+            let started = if !wanted && (is_resident(&profile) || replay_at_once(&profile)) {
+                Ok(())
+            } else {
+                start(&profile, process, choice, verbose).map_err(|error| error.to_string())
+            };
             // After the start, so that fetching does not wait for it.
             advise(&profile, command);
             started

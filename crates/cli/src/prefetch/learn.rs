@@ -16,14 +16,14 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
     let store = Store::of_user().map_err(io::Error::other)?;
     let arguments = &command[1..];
     let pattern = wanted.pattern.as_deref().map_or_else(|| arguments.to_vec(), words);
-    let options = Options { user: wanted.user, exact: wanted.exact };
+    let options = Options { user: wanted.user, exact: wanted.exact, disk_order: wanted.disk_order };
     let before = store.load(&Store::name(&program, &pattern)).ok();
     let learned = learn_program(program, arguments, pattern, before, options)
         .map_err(|error| io::Error::new(error.kind(), format!("cannot record {}: {error}", command[0])))?;
     let mut errors = io::stderr();
     if learned.status.success() {
         let name = store.save(&learned.profile).map_err(io::Error::other)?;
-        errors.write_all(described(&name, &learned).as_bytes())?;
+        errors.write_all(described(&name, &learned, wanted.exact).as_bytes())?;
     } else {
         writeln!(errors, "warmset: no profile: the program failed ({})", learned.status)?;
     }
@@ -37,13 +37,24 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
 }
 
 /// What the profile holds, how it was recorded, what that may miss, and what to do next.
-fn described(name: &str, learned: &Learned) -> String {
+fn described(name: &str, learned: &Learned, exact: bool) -> String {
     let profile = &learned.profile;
     let (files, size) = (profile.files.len(), units::bytes(profile.bytes()));
     let how = match profile.recorder {
-        Recorder::Tracepoints => "recorded with tracepoints, as root",
+        Recorder::Tracepoints if exact => {
+            "recorded with tracepoints and by its pages in the cache".to_owned()
+        }
+        Recorder::Tracepoints => {
+            "recorded with tracepoints: of files that are cached in large folios, parts may be missing \
+             (`--exact` finds them)"
+                .to_owned()
+        }
         Recorder::Ptrace => {
-            "recorded with ptrace, as a user: what was mapped and unmapped again, or read by setuid programs, is missing"
+            let reason = learned.no_tracepoints.as_ref();
+            let reason = reason.map(|reason| format!(" (no tracepoints: {reason})")).unwrap_or_default();
+            format!(
+                "recorded with ptrace{reason}: what was mapped and unmapped again, or read by setuid programs, is missing"
+            )
         }
     };
     let mut text = format!("warmset: profile {name}: {size} in {files} files; {how}\n");

@@ -229,22 +229,23 @@ fn the_program_survives_the_death_of_what_fetches_at_any_moment() {
     let _alone = alone();
     const KILLS: usize = 100;
     const RUNS: usize = 25;
-    const WAIT_MS: u64 = 600;
+    const WAIT_MS: u64 = 400;
     let test = "the_program_survives_the_death_of_what_fetches_at_any_moment";
     let place = Place::new();
     let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
     let command = [path("pie"), path("first"), path("second"), WAIT_MS.to_string(), "threads".to_owned()];
     let plain = Command::new(&command[0]).args(&command[1..]).output().unwrap();
-    let file = (None, vec![], Trigger::File { path: place.path("second"), nth: 1 });
+    let file = ("file", vec![], Trigger::File { path: place.path("second"), nth: 1 });
     let code = instruction(&place.path("pie"), "read_second");
-    let ways = ways(test, &place).into_iter().map(|(way, prefix)| (Some(way), prefix, code.clone()));
-    for (way, prefix, trigger) in ways.chain([file]) {
+    let ways = ways(test, &place).into_iter().map(|(_, prefix)| ("instruction", prefix, code.clone()));
+    for (kind, prefix, trigger) in ways.chain([file]) {
+        let way = format!("{kind} {prefix:?}");
         save(&place, &place.path("pie"), &command[1..], trigger);
         let end = Instant::now() + Duration::from_secs(60);
         let (mut killed, mut unchanged) = (0, 0);
         while killed < KILLS {
-            assert!(Instant::now() < end, "{way:?}: {killed} killed");
-            let mut runs = Runs::start(&place, &prefix, &[], &command, RUNS);
+            assert!(Instant::now() < end, "{way}: {killed} killed");
+            let mut runs = Runs::start(&place, &prefix, &["--trigger", kind], &command, RUNS);
             // Spread over the time from before the trigger is set to after it has fired.
             let moment = |index: usize| Duration::from_millis(index as u64 * WAIT_MS * 6 / 5 / RUNS as u64);
             let started = Instant::now();
@@ -259,19 +260,19 @@ fn the_program_survives_the_death_of_what_fetches_at_any_moment() {
                 let id = runs.runs[index].id();
                 unchanged += usize::from(code_is_unchanged(id, &place.path("pie")) == Some(true));
                 killed += usize::from(kill_process(process, Signal::KILL).is_ok());
-                assert_ne!(code_is_unchanged(id, &place.path("pie")), Some(false), "{way:?}");
+                assert_ne!(code_is_unchanged(id, &place.path("pie")), Some(false), "{way}");
             }
             for run in runs.runs.drain(..) {
                 let found = run.wait_with_output().unwrap();
-                let what = format!("{way:?}: {}", text(&found.stderr));
+                let what = format!("{way}: {}", text(&found.stderr));
                 assert_eq!((found.status, &found.stdout), (plain.status, &plain.stdout), "{what}");
             }
             while !runs.fetching().is_empty() {
-                assert!(Instant::now() < end, "{way:?}: what fetches has not ended with its program");
+                assert!(Instant::now() < end, "{way}: what fetches has not ended with its program");
                 std::thread::yield_now();
             }
         }
-        assert!(unchanged > KILLS / 2, "{way:?}: the code was looked at {unchanged} times");
+        assert!(unchanged > KILLS / 2, "{way}: the code was looked at {unchanged} times");
     }
 }
 
@@ -310,15 +311,15 @@ fn sum() -> String {
 }
 
 #[test]
-fn signals_and_the_terminal_are_the_programs_own() {
+fn signals_terminal_and_environment_are_the_programs_own() {
     let _alone = alone();
     let place = Place::new();
     let line = "trap 'echo got; exit 7' USR1; echo $$; while :; do read line || exit 8; done";
     let code = instruction(&place.path("pie"), "read_second");
-    for (way, prefix) in ways("signals_and_the_terminal_are_the_programs_own", &place) {
+    for (way, prefix) in ways("signals_terminal_and_environment_are_the_programs_own", &place) {
         let command = ["/bin/sh", "-c", line].map(str::to_owned);
         save(&place, Path::new("/bin/sh"), &command[1..], code.clone());
-        let mut start = run(&place, &prefix, &[], &command);
+        let mut start = run(&place, &prefix, &["--trigger", "instruction"], &command);
         let mut child =
             start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The program has the process that was started.
@@ -333,7 +334,7 @@ fn signals_and_the_terminal_are_the_programs_own() {
         std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
         assert_eq!((child.wait().unwrap().code(), rest.as_str()), (Some(7), "got\n"), "{way:?}");
 
-        let line = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty -a | head -n 1; \
+        let line = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty -a | head -n 1; env | grep -v '^_=' | sort; \
                     ps -o stat= -p $$ | tr -d ' \n'; kill -TERM $$";
         let command = ["/bin/sh", "-c", line].map(str::to_owned);
         save(&place, Path::new("/bin/sh"), &command[1..], code.clone());
@@ -351,7 +352,9 @@ fn signals_and_the_terminal_are_the_programs_own() {
             (found.status.code(), text(&found.stdout))
         };
         let mut words = prefix.clone();
-        words.extend([env!("CARGO_BIN_EXE_warmset"), "run", "--"].map(str::to_owned));
+        words.extend(
+            [env!("CARGO_BIN_EXE_warmset"), "run", "--trigger", "instruction", "--"].map(str::to_owned),
+        );
         words.extend(command.clone());
         let mut plain = prefix.clone();
         plain.extend(command);

@@ -6,12 +6,16 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use warmset_platform::opens::FileId;
+use warmset_platform::seek;
 use warmset_platform::sysinfo::disk;
 
 use super::{Learned, Recording};
 use crate::analysis::{self, Candidate};
 use crate::elf;
 use crate::profile::{Burst, FileRecord, Profile, Read, Trigger};
+
+/// A disk without moving heads answers sooner, even a busy one.
+const SEEK_US_MIN: u64 = 2000;
 
 pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recording) -> Learned {
     let Recording { recorder, mut trace, paths, status, seconds, lost, .. } = recording;
@@ -35,7 +39,7 @@ pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recor
         let (start, end, at_ms) = (range.start, range.end, range.at_ms);
         reads.push(Read { file, start, end, at_ms, disk_offset: 0 });
     }
-    locate(&mut files, &mut reads);
+    locate(&mut files, &mut reads, false);
     let mut bursts = Vec::new();
     for (index, span) in spans.iter().enumerate() {
         let candidates = if index == 0 { Vec::new() } else { analysis::candidates(&trace, span) };
@@ -53,7 +57,7 @@ pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recor
         });
     }
     let profile = Profile { program, arguments, recorder, seconds, files, reads, bursts };
-    Learned { profile, validated: false, status, lost, unknown_files }
+    Learned { profile, validated: false, status, lost, unknown_files, no_tracepoints: None }
 }
 
 /// The recorder's own program.
@@ -79,11 +83,22 @@ fn records(
     known
 }
 
-/// Fills in where the ranges are, for disks whose heads move.
-fn locate(files: &mut [FileRecord], reads: &mut [Read]) {
+/// Fills in where the ranges are, for disks whose heads move, or for all. Virtual disks often say that they have heads: a
+/// disk that says so is believed if its reads take as long.
+pub(super) fn locate(files: &mut [FileRecord], reads: &mut [Read], always: bool) {
     let mut rotational: HashMap<u64, bool> = HashMap::new();
-    for file in files.iter_mut() {
-        file.rotational = *rotational.entry(file.device).or_insert_with(|| disk::is_rotational(file.device));
+    for record in files.iter() {
+        rotational.entry(record.device).or_insert_with(|| {
+            let own = files.iter().filter(|file| file.device == record.device);
+            let is_slow = |median_us| median_us >= SEEK_US_MIN;
+            always
+                || disk::is_rotational(record.device)
+                    && seek::median_us(own.map(|file| (file.path.as_path(), file.size_bytes)))
+                        .is_none_or(is_slow)
+        });
+    }
+    for record in files.iter_mut() {
+        record.rotational = rotational[&record.device];
     }
     for read in reads {
         let record = &files[read.file];

@@ -4,7 +4,7 @@
 //! Invariant: the read-ahead gets its old value when the run has ended, and when this process is killed: a process beside
 //! it waits for that.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -20,8 +20,10 @@ use warmset_platform::residency;
 use crate::profile::{FileRecord, Profile, Read};
 
 const PAGE_BYTES: u64 = 4096;
-/// Reading three pages that nobody needs takes about as long as a request of its own.
-const GAP_BYTES: u64 = 12 << 10;
+/// Reading four pages that nobody needs takes about as long as a request of its own.
+const GAP_BYTES: u64 = 16 << 10;
+/// Ranges do not become larger by joining: their last pages would be fetched long before they are needed.
+const JOINED_BYTES_MAX: u64 = 1 << 20;
 
 /// Files with nothing in the page cache, and disks that do not read ahead.
 pub(super) struct Evicted {
@@ -91,14 +93,16 @@ impl Evicted {
         let mut rest = profile.reads.into_iter();
         let mut reads = Vec::new();
         for burst in &mut profile.bursts {
-            let before = reads.len();
+            let mut own = Vec::new();
             for read in rest.by_ref().take(burst.reads) {
                 match touched.get(&read.file) {
-                    None => reads.push(read),
-                    Some(pages) => reads.extend(parts(&read, pages)),
+                    None => own.push(read),
+                    Some(pages) => own.extend(parts(&read, pages)),
                 }
             }
-            burst.reads = reads.len() - before;
+            let own = joined(own);
+            burst.reads = own.len();
+            reads.extend(own);
         }
         profile.reads = reads;
         profile.bursts.retain(|burst| burst.reads > 0);
@@ -130,19 +134,86 @@ fn parts(read: &Read, pages: &[bool]) -> Vec<Read> {
     found
 }
 
+/// The ranges, those of a file that are close to each other as one, in the place of the one that is touched first: a
+/// program that touches single pages here and there would cost a request for each.
+fn joined(reads: Vec<Read>) -> Vec<Read> {
+    let mut found: Vec<Read> = Vec::with_capacity(reads.len());
+    // By file and first byte: the index in `found`.
+    let mut known: BTreeMap<(usize, u64), usize> = BTreeMap::new();
+    for read in reads {
+        let of_file = (read.file, 0)..=(read.file, read.start);
+        if let Some((_, &index)) = known.range(of_file).next_back() {
+            let before = &mut found[index];
+            if read.end <= before.end {
+                continue;
+            }
+            let length = read.end - before.start;
+            if read.start <= before.end + GAP_BYTES && length <= JOINED_BYTES_MAX {
+                before.end = read.end;
+                continue;
+            }
+        }
+        let after = known.range((read.file, read.start)..(read.file, u64::MAX)).next();
+        if let Some((&key, &index)) = after {
+            let next = &mut found[index];
+            if next.start <= read.end + GAP_BYTES && next.end - read.start <= JOINED_BYTES_MAX {
+                (next.start, next.disk_offset) = (read.start, read.disk_offset);
+                known.remove(&key);
+                known.insert((read.file, read.start), index);
+                continue;
+            }
+        }
+        known.insert((read.file, read.start), found.len());
+        found.push(read);
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_close_to_each_other_are_one_where_the_first_is_touched() {
+        let page = |file, at: u64| Read {
+            file,
+            start: at * 4096,
+            end: (at + 1) * 4096,
+            at_ms: at,
+            disk_offset: at * 4096,
+        };
+        let reads = vec![page(0, 100), page(1, 104), page(0, 105), page(0, 900), page(0, 97), page(0, 103)];
+        let found: Vec<_> =
+            joined(reads).iter().map(|read| (read.file, read.start / 4096, read.end / 4096)).collect();
+        assert_eq!(found, [(0, 97, 106), (1, 104, 105), (0, 900, 901)]);
+    }
+
+    proptest! {
+        #[test]
+        fn joining_loses_nothing_and_covers_nothing_twice(order in Just((0u64..600).collect::<Vec<_>>()).prop_shuffle(),
+                                                          kept in 0usize..300) {
+            let reads: Vec<Read> = order[..kept].iter().map(|&page| {
+                Read { file: 0, start: page * 4096, end: (page + 1) * 4096, at_ms: 0, disk_offset: 0 }
+            }).collect();
+            let mut covered = vec![0; 600];
+            for read in joined(reads) {
+                (read.start / 4096..read.end / 4096).for_each(|page| covered[page as usize] += 1);
+            }
+            prop_assert!(covered.iter().all(|&times| times <= 1));
+            prop_assert!(order[..kept].iter().all(|&page| covered[page as usize] == 1));
+        }
+    }
 
     #[test]
     fn a_range_is_cut_to_what_was_touched() {
         let read = Read { file: 3, start: 4096, end: 16 * 4096, at_ms: 5, disk_offset: 0 };
         let mut pages = vec![false; 16];
-        for page in [0, 1, 2, 5, 10] {
+        for page in [0, 1, 2, 5, 11] {
             pages[page] = true;
         }
         let found: Vec<_> =
             parts(&read, &pages).iter().map(|part| (part.start / 4096, part.end / 4096)).collect();
-        assert_eq!(found, [(1, 6), (10, 11)]);
+        assert_eq!(found, [(1, 6), (11, 12)]);
     }
 }
