@@ -141,4 +141,5 @@ def touched_pages(command: list[str], environment: dict[str, str], files: list[s
     evict(files)
     empty = [path for path in files if Path(path).exists() and not resident_pages(path)]
     timed(command, environment)
-    return {path: resident_pages(path) for path in empty}
+    # What the run itself has removed is not there to be fetched either.
+    return {path: resident_pages(path) for path in empty if Path(path).exists()}
