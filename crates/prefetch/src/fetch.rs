@@ -218,8 +218,12 @@ pub fn is_resident(profile: &Profile) -> bool {
     })
 }
 
-/// The recorded file, if it still is that. A FIFO or a device does not block, and is not read.
+/// The recorded file, if it still is that. What is no regular file is not opened, since opening a device may do something;
+/// one that takes the file's place just then does not make it wait, and is not read.
 fn open(record: &FileRecord) -> Option<File> {
+    if !record.is_current() {
+        return None;
+    }
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(&record.path).ok()?;
     file.metadata().is_ok_and(|now| record.matches(&now)).then_some(file)

@@ -4,6 +4,9 @@
 
 mod armed;
 mod code;
+mod executions;
+
+pub(crate) use executions::Executions;
 
 use std::time::Instant;
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, CWD, FileType, Mode, fadvise, mknodat};
+use rustix::fs::{Advice, CWD, FileType, Mode, fadvise, inotify, mknodat};
 use warmset_prefetch::{
-    Burst, Fetched, Fetcher, FileRecord, FormatError, Limits, Profile, Read, Recorder, Store, StoreError,
-    Trigger, is_resident, pieces, replay_at_once,
+    Burst, Choice, Fetched, Fetcher, FileRecord, FormatError, Limits, Profile, Read, Recorder, Store,
+    StoreError, Trigger, is_resident, pieces, replay, replay_at_once,
 };
 
 fn profile_of(paths: &[&Path], reads: Vec<Read>) -> Profile {
@@ -149,9 +149,20 @@ fn only_recorded_regular_files_are_read_and_never_beyond_their_end() {
     for record in &mut profile.files[1..] {
         record.size_bytes = 1 << 40;
     }
+    // Opening a device may do something, and a FIFO would wake who waits to write: neither is opened.
+    let opens = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    for path in [&fifo, null] {
+        inotify::add_watch(&opens, path, inotify::WatchFlags::OPEN).unwrap();
+    }
     let fetched = fetch(&profile, u64::MAX);
     assert_eq!(fetched.bytes, 300 << 10);
     assert_eq!(fetched.stale_bytes, 3 * 4096);
+    let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
+    let mut reader = inotify::Reader::new(&opens, &mut buffer);
+    // Others open /dev/null all the time, too.
+    while let Ok(event) = reader.next() {
+        assert_ne!(event.wd(), 1, "the FIFO was opened");
+    }
 }
 
 #[test]
@@ -181,6 +192,68 @@ fn pieces_are_small_in_order_and_bounded() {
     assert_eq!(sizes(u64::MAX), [128, 128, 44]);
     assert_eq!(sizes(256 << 10), [128, 128]);
     assert!(sizes(1000).is_empty());
+}
+
+#[test]
+fn triggers_at_anybodys_paths_neither_wait_nor_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let fifo = directory.path().join("fifo");
+    let link = directory.path().join("link");
+    fs::write(&data, vec![1; 8192]).unwrap();
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    std::os::unix::fs::symlink(&fifo, &link).unwrap();
+    let paths = [&data, &fifo, &link, directory.path(), Path::new("/dev/null"), Path::new("/dev/zero")];
+    for path in paths.into_iter().chain([Path::new("/proc/self/mem"), Path::new("/nowhere")]) {
+        let path = path.to_owned();
+        let file = Trigger::File { path: path.clone(), nth: u32::MAX };
+        let code = Trigger::Instruction { path, build_id: "00".into(), offset: u64::MAX };
+        for (trigger, choice) in [(file, Choice::File), (code, Choice::Instruction)] {
+            let mut profile = profile_of(&[&data], vec![read(0, 0, 8192)]);
+            profile.bursts[0].trigger = trigger;
+            assert!(Profile::parse(&profile.to_bytes().unwrap()).is_ok());
+            let mut program = std::process::Command::new("sleep").arg("0.01").spawn().unwrap();
+            let (told, heard) = std::sync::mpsc::channel();
+            let process = program.id();
+            std::thread::spawn(move || {
+                let mut lines = Vec::new();
+                replay(&profile, process, choice, &mut |line| lines.push(line.to_owned()));
+                let _ = told.send(lines);
+            });
+            // Until the program ends at the latest.
+            program.wait().unwrap();
+            let lines = heard.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+            assert!(choice == Choice::File || lines.concat().contains("it has changed"), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn a_trigger_at_a_relative_path_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    fs::write(&data, vec![1; 8192]).unwrap();
+    let mut profile = profile_of(&[&data], vec![read(0, 0, 8192)]);
+    profile.bursts[0].candidates = vec![Trigger::File { path: "data".into(), nth: 1 }];
+    assert!(matches!(Profile::parse(&profile.to_bytes().unwrap()), Err(FormatError::Content(_))));
+}
+
+#[test]
+fn what_has_changed_is_known_without_a_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for (name, bytes) in [("large", 80 << 10), ("small", 20 << 10)] {
+        fs::write(path(name), vec![1; bytes]).unwrap();
+    }
+    let reads = vec![read(0, 0, 80 << 10), read(1, 0, 20 << 10)];
+    let profile = profile_of(&[&path("large"), &path("small")], reads);
+    assert_eq!(profile.changed_share(0.1), 0.0);
+    fs::write(path("small"), [2]).unwrap();
+    assert_eq!(profile.changed_share(0.1), 0.2);
+    // Not worth a look.
+    assert_eq!(profile.changed_share(0.3), 0.0);
+    fs::remove_file(path("large")).unwrap();
+    assert_eq!(profile.changed_share(0.1), 1.0);
 }
 
 #[test]

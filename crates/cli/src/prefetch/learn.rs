@@ -23,7 +23,7 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
     let mut errors = io::stderr();
     if learned.status.success() {
         let name = store.save(&learned.profile).map_err(io::Error::other)?;
-        errors.write_all(described(&name, &learned).as_bytes())?;
+        errors.write_all(described(&name, &learned, wanted.exact).as_bytes())?;
     } else {
         writeln!(errors, "warmset: no profile: the program failed ({})", learned.status)?;
     }
@@ -37,11 +37,14 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
 }
 
 /// What the profile holds, how it was recorded, what that may miss, and what to do next.
-fn described(name: &str, learned: &Learned) -> String {
+fn described(name: &str, learned: &Learned, exact: bool) -> String {
     let profile = &learned.profile;
     let (files, size) = (profile.files.len(), units::bytes(profile.bytes()));
     let how = match profile.recorder {
-        Recorder::Tracepoints => "recorded with tracepoints, as root",
+        Recorder::Tracepoints if exact => "recorded with tracepoints and by its pages in the cache, as root",
+        Recorder::Tracepoints => {
+            "recorded with tracepoints, as root: of files that are cached in large folios, parts may be missing (`--exact` finds them)"
+        }
         Recorder::Ptrace => {
             "recorded with ptrace, as a user: what was mapped and unmapped again, or read by setuid programs, is missing"
         }

@@ -102,6 +102,33 @@ fn the_second_run_chooses_a_trigger_and_each_kind_fires() {
 }
 
 #[test]
+fn a_user_learns_an_instruction_and_runs_with_it() {
+    let test = "a_user_learns_an_instruction_and_runs_with_it";
+    let place = Place::new();
+    let command = place.command("pie", 1200, "");
+    let learned = place.output(&["learn", "--user"], &command);
+    assert!(text(&learned.stderr).contains("once more"), "{}", text(&learned.stderr));
+    let again = place.output(&["learn", "--user"], &command);
+    assert!(text(&again.stderr).contains("burst at"), "{}", text(&again.stderr));
+    let profile = place.profile();
+    let late = profile["bursts"].as_array().unwrap().last().unwrap();
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    if paranoid.trim().parse().is_ok_and(|level: i32| level > 2) {
+        eprintln!("SKIPPED {test}: kernel.perf_event_paranoid is {}", paranoid.trim());
+        return;
+    }
+    let kinds = late["candidates"].to_string();
+    assert!(kinds.contains("\"file\"") && kinds.contains("\"instruction\""), "{kinds}");
+    assert!(kinds.contains(place.path("pie").to_str().unwrap()), "{kinds}");
+    let found = place.output(&["run", "--verbose", "--trigger", "instruction"], &command);
+    assert_eq!((found.status.code(), text(&found.stdout)), (Some(0), text(&learned.stdout)));
+    let errors = text(&found.stderr);
+    let fired: Vec<&str> = errors.lines().filter(|line| line.contains("a trigger has fired")).collect();
+    let after_ms = |line: &str| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
+    assert!(fired.len() == 1 && after_ms(fired[0]) > 500, "{errors}");
+}
+
+#[test]
 fn a_program_that_traces_itself_runs_as_alone() {
     let place = Place::new();
     let command = place.command("pie", 1, "ptrace");

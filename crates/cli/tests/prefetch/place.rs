@@ -34,7 +34,7 @@ impl Place {
     pub fn build(&self, source: &str, name: &str, flags: &[&str]) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/prefetch").join(source);
         let built = Command::new("cc")
-            .args(["-O1", "-Wl,--build-id", "-pthread"])
+            .args(["-O1", "-fno-toplevel-reorder", "-Wl,--build-id", "-pthread"])
             .args(flags)
             .args([source.as_os_str(), "-o".as_ref(), self.path(name).as_os_str()])
             .status()

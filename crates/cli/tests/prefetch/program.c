@@ -1,6 +1,6 @@
 /* Reads what its arguments say, so that a recorder can be tested against a known set.
    usage: program FIRST SECOND WAIT_MS MODE...
-   It reads 1 MiB of FIRST from 1 MiB on, waits, and reads SECOND whole through a mapping.
+   It reads 1 MiB of FIRST from 1 MiB on, waits, reads SECOND whole through a mapping, and waits again.
    Modes: fork (a child reads), thread (a thread reads), exec (executes itself without modes), dlopen (loads libm),
    ptrace (traces a child of its own), traceme (is traced by its parent). Instead of reading SECOND itself after the wait:
    threads (8 threads do, which were started before), child (a child does, which was started before), traced (a child that
@@ -20,6 +20,7 @@
 
 static char **args;
 static long sum;
+static int wait_us;
 
 static void read_first(void) {
     static char buffer[1 << 20];
@@ -30,25 +31,12 @@ static void read_first(void) {
     close(fd);
 }
 
-/* In 2 MiB of its own, since a page is mapped with its whole folio: it is executed once, after the wait. */
-__attribute__((noinline, aligned(2097152))) static void read_second(void) {
-    struct stat info;
-    int fd = open(args[2], O_RDONLY);
-    if (fd < 0 || fstat(fd, &info) != 0) exit(9);
-    char *data = mmap(NULL, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    long own = 0;
-    for (off_t i = 0; i < info.st_size; i += 4096) own += data[i];
-    __atomic_fetch_add(&sum, own, __ATOMIC_RELAXED);
-    close(fd);
-}
-__attribute__((aligned(65536))) static const char padding[65536] = "x";
+static void read_second(void);
 
 static void *in_thread(void *unused) {
     read_first();
     return unused;
 }
-
-static int wait_us;
 
 static void *late_thread(void *unused) {
     usleep(wait_us);
@@ -73,6 +61,21 @@ static int late_child(int traced) {
     }
     return status;
 }
+
+/* In 2 MiB of its own, since a page is mapped with its whole folio: it is executed once, after the wait.
+   Nothing but `main` follows it: the program is compiled in this order. */
+__attribute__((noinline, aligned(2097152))) static void read_second(void) {
+    struct stat info;
+    int fd = open(args[2], O_RDONLY);
+    if (fd < 0 || fstat(fd, &info) != 0) exit(9);
+    char *data = mmap(NULL, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    long own = 0;
+    for (off_t i = 0; i < info.st_size; i += 4096) own += data[i];
+    __atomic_fetch_add(&sum, own, __ATOMIC_RELAXED);
+    close(fd);
+    usleep(wait_us);
+}
+__attribute__((aligned(65536))) static const char padding[65536] = "x";
 
 /* Likewise apart from what comes before it. */
 __attribute__((aligned(2097152))) int main(int count, char **words) {
@@ -130,6 +133,7 @@ __attribute__((aligned(2097152))) int main(int count, char **words) {
         if (library == NULL) return 9;
         usleep(wait_us);
         ((void (*)(void))dlsym(library, "late"))();
+        usleep(wait_us);
     } else {
         usleep(wait_us);
         read_second();

@@ -5,8 +5,10 @@
 
 mod filter;
 mod maps;
+mod stack;
 
 pub use maps::{Mapped, touched};
+pub use stack::{Caller, callers};
 
 use std::ffi::CString;
 use std::io;
@@ -47,16 +49,19 @@ pub enum Stop {
     End,
 }
 
-/// Runs the program to its end, and that of all that it started. Tells each stop with its thread.
+/// Runs the program to its end, and that of all that it started. Tells its process before it starts, and each stop with
+/// its thread.
 ///
 /// # Errors
 /// The kernel's; `NotFound` if there is no such program.
 pub fn run(
     program: &Path,
     arguments: &[String],
+    started: impl FnOnce(u32),
     mut stopped: impl FnMut(u32, Stop),
 ) -> io::Result<ExitStatus> {
     let child = start(program, arguments)?;
+    started(child as u32);
     let mut status = None;
     loop {
         let mut raw = 0;
@@ -99,17 +104,22 @@ fn resume(thread: pid_t, raw: c_int, stopped: &mut impl FnMut(u32, Stop)) {
     unsafe { libc::ptrace(how, thread, ptr::null_mut::<c_void>(), deliver as usize as *mut c_void) };
 }
 
-/// The system call that the thread is about to make.
-fn call(thread: pid_t) -> Option<Stop> {
+/// The registers of a stopped thread.
+fn registers(thread: pid_t) -> Option<libc::user_regs_struct> {
     let mut registers = std::mem::MaybeUninit::<libc::user_regs_struct>::uninit();
     // SAFETY: the kernel fills the registers of the stopped thread if it returns 0.
-    let registers = unsafe {
+    unsafe {
         if libc::ptrace(libc::PTRACE_GETREGS, thread, ptr::null_mut::<c_void>(), registers.as_mut_ptr()) != 0
         {
             return None;
         }
-        registers.assume_init()
-    };
+        Some(registers.assume_init())
+    }
+}
+
+/// The system call that the thread is about to make.
+fn call(thread: pid_t) -> Option<Stop> {
+    let registers = registers(thread)?;
     let fd = registers.rdi as i32;
     // The calls with vectors do not say how much they read without a look at the program's memory.
     const VECTOR_BYTES: u64 = 128 << 10;

@@ -73,7 +73,7 @@ pub fn learn(
     let instructions = before.as_ref().map(choose::instructions).unwrap_or_default();
     let recording = match root_recording(&program, arguments, &instructions, options)? {
         Some(recording) => recording,
-        None => user_recording(&program, arguments)?,
+        None => user_recording(&program, arguments, &instructions)?,
     };
     match before {
         Some(profile) if recording.status.success() => {
@@ -129,11 +129,11 @@ fn root_recording(
 }
 
 #[cfg(target_arch = "x86_64")]
-fn user_recording(program: &Path, arguments: &[String]) -> io::Result<Recording> {
-    user::record(program, arguments)
+fn user_recording(program: &Path, arguments: &[String], instructions: &[Trigger]) -> io::Result<Recording> {
+    user::record(program, arguments, instructions)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn user_recording(_: &Path, _: &[String]) -> io::Result<Recording> {
+fn user_recording(_: &Path, _: &[String], _: &[Trigger]) -> io::Result<Recording> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "recording without root works on x86-64 only: use sudo"))
 }

@@ -1,6 +1,9 @@
 //! The recorder for any user: ptrace stops the program when it reads or maps files, and when it ends, what it has touched
 //! of its mapped files is read from `/proc`.
 //!
+//! Where a thread reads again after a pause, the calls that it is in are candidates for triggers; a later run counts, with
+//! the processor's breakpoint registers, how often each is executed. Few are asked for, since there are few registers.
+//!
 //! It misses what is unmapped again before the end. The time of a touch in a mapped file is that of the mapping. Programs
 //! with more rights than their user (setuid) run without them, and a program that uses ptrace itself cannot.
 
@@ -10,37 +13,84 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use warmset_platform::opens::FileId;
 use warmset_platform::ptrace::{self, Stop};
 
 use super::Recording;
-use crate::profile::Recorder;
+use crate::analysis::QUIET_MS;
+use crate::profile::{Recorder, Trigger};
+use crate::replay::Executions;
 use crate::trace::{Open, Touch, Trace};
 
 const PAGE_BYTES: u64 = 4096;
+/// Breakpoint registers of an x86-64 processor.
+const REGISTERS: usize = 4;
 
 struct Watcher {
     started: Instant,
     trace: Trace,
     paths: HashMap<FileId, PathBuf>,
     mapped_us: HashMap<FileId, u64>,
+    /// When it last read or mapped something.
+    last_us: u64,
 }
 
-pub(super) fn record(program: &Path, arguments: &[String]) -> io::Result<Recording> {
+pub(super) fn record(
+    program: &Path,
+    arguments: &[String],
+    instructions: &[Trigger],
+) -> io::Result<Recording> {
     let mut watcher = Watcher {
         started: Instant::now(),
         trace: Trace::default(),
         paths: HashMap::new(),
         mapped_us: HashMap::new(),
+        last_us: 0,
     };
-    let status = ptrace::run(program, arguments, |thread, stop| watcher.stopped(thread, stop))?;
+    let ended = AtomicBool::new(false);
+    let begun = watcher.started;
+    let (status, executed) = thread::scope(|scope| {
+        let mut counter = None;
+        let started = |process| {
+            let ended = &ended;
+            counter = Some(scope.spawn(move || counted(instructions, process, ended)));
+        };
+        let status = ptrace::run(program, arguments, started, |thread, stop| watcher.stopped(thread, stop));
+        ended.store(true, Ordering::Release);
+        (status, counter.map(|counter| counter.join().expect("the counter does not panic")))
+    });
+    let status = status?;
     let seconds = watcher.started.elapsed().as_secs_f64();
     let Watcher { mut trace, paths, .. } = watcher;
     trace.touches.sort_by_key(|touch| touch.at_us);
-    let executed_us = HashMap::new();
+    let at_us = |at: Instant| at.saturating_duration_since(begun).as_micros() as u64;
+    let executed = executed.unwrap_or_default().into_iter();
+    let executed_us = executed.map(|(trigger, at)| (trigger, at.into_iter().map(at_us).collect())).collect();
     Ok(Recording { recorder: Recorder::Ptrace, trace, paths, executed_us, status, seconds, lost: 0 })
+}
+
+/// When each of the first few instructions is executed.
+fn counted(instructions: &[Trigger], process: u32, ended: &AtomicBool) -> HashMap<Trigger, Vec<Instant>> {
+    let mut watched: Vec<(Trigger, Executions)> = Vec::new();
+    for trigger in instructions.iter().take(REGISTERS) {
+        if let Some(executions) = Executions::of(trigger, process) {
+            watched.push((trigger.clone(), executions));
+        }
+    }
+    let mut found: HashMap<Trigger, Vec<Instant>> = HashMap::new();
+    while !ended.load(Ordering::Acquire) && !watched.is_empty() {
+        Executions::wait(watched.iter().map(|(_, executions)| executions));
+        for (trigger, executions) in &mut watched {
+            let at = Instant::now();
+            let count = executions.count();
+            found.entry(trigger.clone()).or_default().extend(std::iter::repeat_n(at, count));
+        }
+    }
+    found
 }
 
 impl Watcher {
@@ -53,15 +103,33 @@ impl Watcher {
                 let end = start.saturating_add(bytes).min(size).next_multiple_of(PAGE_BYTES);
                 let start = start / PAGE_BYTES * PAGE_BYTES;
                 if start < end {
+                    self.after_pause(thread, at_us);
                     self.trace.touches.push(Touch { at_us, file, start, end, instruction: None });
                 }
             }
             Stop::Map { fd } => {
                 if let Some((file, _)) = self.file(thread, fd, at_us) {
+                    self.after_pause(thread, at_us);
                     self.mapped_us.entry(file).or_insert(at_us);
                 }
             }
             Stop::End => self.end(thread, at_us),
+        }
+    }
+
+    /// Notes from where the thread was called, if nothing was read for a while: a few calls of all depths.
+    fn after_pause(&mut self, thread: u32, at_us: u64) {
+        let quiet_us = at_us.saturating_sub(std::mem::replace(&mut self.last_us, at_us));
+        if quiet_us < QUIET_MS * 1000 {
+            return;
+        }
+        let callers = ptrace::callers(thread);
+        let step = callers.len().div_ceil(REGISTERS).max(1);
+        for caller in callers.into_iter().step_by(step) {
+            let start = caller.offset / PAGE_BYTES * PAGE_BYTES;
+            let (file, end, instruction) = (caller.file, start + PAGE_BYTES, Some(caller.offset));
+            self.paths.entry(file).or_insert(caller.path);
+            self.trace.touches.push(Touch { at_us, file, start, end, instruction });
         }
     }
 

@@ -79,30 +79,14 @@ impl CodeWatch {
             }
             Err(error) => report(&format!("no uprobe at {name}: {error}")),
         }
-        let opens = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        inotify::add_watch(&opens, path, inotify::WatchFlags::OPEN)?;
-        Ok(Self::Mapped(Box::new(Mapped {
-            path: path.to_owned(),
-            offset,
-            process,
-            opens,
-            looks: 0,
-            next: Some(Instant::now()),
-            page_looks: 0,
-            places: HashMap::new(),
-        })))
+        Ok(Self::Mapped(Box::new(Mapped::new(path, offset, process)?)))
     }
 
     /// What becomes readable when something happened.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         match self {
             Self::Uprobe(breakpoint) => breakpoint.descriptors().collect(),
-            Self::Mapped(mapped) => {
-                let breakpoints = mapped.places.values().flat_map(Place::breakpoints);
-                std::iter::once(mapped.opens.as_fd())
-                    .chain(breakpoints.flat_map(Breakpoint::descriptors))
-                    .collect()
-            }
+            Self::Mapped(mapped) => mapped.descriptors(),
         }
     }
 
@@ -110,7 +94,7 @@ impl CodeWatch {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Uprobe(_) => None,
-            Self::Mapped(mapped) => mapped.next,
+            Self::Mapped(mapped) => mapped.deadline(),
         }
     }
 
@@ -124,9 +108,38 @@ impl CodeWatch {
 }
 
 impl Mapped {
+    pub(super) fn new(path: &Path, offset: u64, process: u32) -> io::Result<Self> {
+        let opens = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+        inotify::add_watch(&opens, path, inotify::WatchFlags::OPEN)?;
+        Ok(Self {
+            path: path.to_owned(),
+            offset,
+            process,
+            opens,
+            looks: 0,
+            next: Some(Instant::now()),
+            page_looks: 0,
+            places: HashMap::new(),
+        })
+    }
+
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let breakpoints = self.places.values().flat_map(Place::breakpoints);
+        std::iter::once(self.opens.as_fd()).chain(breakpoints.flat_map(Breakpoint::descriptors)).collect()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.next
+    }
+
     fn fires(&mut self, report: Report<'_>) -> bool {
+        self.hits(report) > 0 || self.places.iter().any(|(process, place)| place.page_is_used(*process))
+    }
+
+    /// How often the instruction was executed since the last call, as far as breakpoint registers tell.
+    pub(super) fn hits(&mut self, report: Report<'_>) -> usize {
         let now = Instant::now();
-        let hit = self.places.values_mut().any(|place| place.was_hit());
+        let hits = self.places.values_mut().map(Place::hits).sum();
         // A breakpoint whose thread has ended would be readable for ever.
         self.places.retain(|_, place| place.is_left());
         if super::armed::count(&self.opens) > 0 {
@@ -135,7 +148,7 @@ impl Mapped {
         } else if self.next.is_some_and(|next| next <= now) {
             self.look(now, report);
         }
-        hit || self.places.iter().any(|(process, place)| place.page_is_used(*process))
+        hits
     }
 
     fn look(&mut self, now: Instant, report: Report<'_>) {
@@ -202,11 +215,14 @@ impl Place {
         }
     }
 
-    fn was_hit(&mut self) -> bool {
-        match &mut self.how {
-            How::Breakpoints(breakpoints) => breakpoints.iter_mut().any(Breakpoint::was_hit),
-            How::Page => false,
+    fn hits(&mut self) -> usize {
+        let mut hits = 0;
+        if let How::Breakpoints(breakpoints) = &mut self.how {
+            for breakpoint in breakpoints {
+                breakpoint.drain(|_| hits += 1);
+            }
         }
+        hits
     }
 
     /// Lets go of threads that have ended. Returns whether something is still watched.
