@@ -38,8 +38,8 @@ def conditions(quick: bool, rounds: int | None) -> list[Condition]:
     """All of them."""
     all_variants = (*COLD, "warm", "warm run")
     return [
-        Condition("128", "read-ahead 128 KiB", all_variants, rounds or (2 if quick else 9), read_ahead_kib=128),
-        Condition("default", "the machine's read-ahead", ("cold", "run", "warm"), rounds or (1 if quick else 5)),
+        Condition("128", "read-ahead 128 KiB", all_variants, rounds or (2 if quick else 6), read_ahead_kib=128),
+        Condition("default", "the machine's read-ahead", ("cold", "run", "warm"), rounds or (1 if quick else 4)),
         Condition(
             "hdd",
             "the disk throttled to a hard disk's rates, read-ahead 128 KiB",

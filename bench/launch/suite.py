@@ -50,7 +50,7 @@ class Suite:
         parser = argparse.ArgumentParser(prog=f"make bench B={self.name}")
         parser.add_argument("--quick", action="store_true", help="few programs and rounds; for tests")
         parser.add_argument(
-            "--rounds", type=int, help="timed rounds on the disk as it is (9 and 5; 2 and 1 with --quick)"
+            "--rounds", type=int, help="timed rounds on the disk as it is (6 and 4; 2 and 1 with --quick)"
         )
         parser.add_argument("--conditions", help="comma-separated: 128, default, hdd (128 and hdd with --quick)")
         parser.add_argument(
