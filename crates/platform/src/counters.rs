@@ -9,7 +9,7 @@ use crate::perf;
 use crate::sysinfo::Root;
 use crate::sysinfo::numa::cpus;
 
-const DEVICES: &str = "/sys/bus/event_source/devices";
+pub(crate) const DEVICES: &str = "/sys/bus/event_source/devices";
 const EVERY_PROCESS: i32 = -1;
 
 /// A sum of counters.
@@ -69,7 +69,7 @@ fn is_unit(name: &str, unit: &str) -> bool {
 }
 
 /// The kind of the unit, and the three words that stand for an event.
-fn encoded(root: &Root, name: &str, terms: &[(&str, u64)]) -> io::Result<(u32, [u64; 3])> {
+pub(crate) fn encoded(root: &Root, name: &str, terms: &[(&str, u64)]) -> io::Result<(u32, [u64; 3])> {
     let missing =
         |what: &str| io::Error::new(io::ErrorKind::NotFound, format!("{DEVICES}/{name}/{what} is missing"));
     let kind = root.number(format!("{DEVICES}/{name}/type")).and_then(|kind| u32::try_from(kind).ok());

@@ -13,8 +13,8 @@ use warmset_platform::sysinfo::maps::{Mapping, mappings, placed};
 use crate::report::MoveReport;
 use crate::topology::{free_bytes, kernel_balances};
 use crate::{
-    CHUNK_BYTES, Counters, Error, LatencySource, Mover, Pages, Reading, Report, Target, TierReport, Topology,
-    Tracker,
+    Access, CHUNK_BYTES, Counters, Error, LatencySource, Mover, Pages, Reading, Report, Target, TierReport,
+    Topology, Tracked, Tracker,
 };
 
 const BASE_PAGES_PER_CHUNK: f64 = 512.0;
@@ -92,6 +92,9 @@ pub struct Daemon {
     warnings: Vec<String>,
 }
 
+/// The policy that compares how many accesses there are.
+const WARM: &str = "warm";
+
 impl Daemon {
     /// Looks at the process once. `root` is where the machine's files are read from.
     ///
@@ -108,6 +111,9 @@ impl Daemon {
     ) -> Result<Self, Error> {
         let empty = Layout { capacity_pages: vec![0; topology.tiers.len()], page_bytes: CHUNK_BYTES };
         settings.check(topology.tiers.len())?;
+        if settings.policy == WARM && !tracker.counts() {
+            return Err(Error::NotCounted { tracker: tracker.name() });
+        }
         let first = settings.policy(&empty)?;
         let mut warnings = Vec::new();
         if kernel_balances(&root) {
@@ -267,7 +273,10 @@ impl Daemon {
         let sums = sums(&samples, self.topology.tiers.len());
         let all: f64 = sums.iter().sum();
         let shares: Vec<f64> = sums.iter().map(|sum| if all > 0.0 { sum / all } else { 0.0 }).collect();
-        let readings = self.latency.read(&shares);
+        let latencies = self.latencies(&accesses);
+        let tracked: Vec<Tracked> =
+            shares.iter().zip(latencies).map(|(&share, latency_ns)| Tracked { share, latency_ns }).collect();
+        let readings = self.latency.read(&tracked);
         let accesses_per_weight =
             BASE_PAGES_PER_CHUNK * self.tracker.accesses_per_rate_s() * elapsed.as_secs_f64();
         let elapsed_ns = elapsed.as_nanos() as f64;
@@ -317,6 +326,22 @@ impl Daemon {
         report.tiers = self.tiers(&counters, &shares);
         self.counters.add(&report);
         Ok(report)
+    }
+
+    /// The mean latency of the accesses to each tier that the tracker has measured.
+    fn latencies(&self, accesses: &[Access]) -> Vec<Option<f64>> {
+        let residency = self.pages.residency();
+        let mut sums = vec![(0.0, 0.0); self.topology.tiers.len()];
+        for access in accesses {
+            let Some(latency_ns) = access.latency_ns else { continue };
+            for (page, weight) in self.pages.accessed(std::slice::from_ref(access)) {
+                if let Some((cost, count)) = sums.get_mut(usize::from(residency[page as usize])) {
+                    *cost += weight * latency_ns;
+                    *count += weight;
+                }
+            }
+        }
+        sums.into_iter().map(|(cost, count)| (count > 0.0).then(|| cost / count)).collect()
     }
 
     /// Whether latencies are there to decide by. A counter that has stopped must not be acted on.

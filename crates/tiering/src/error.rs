@@ -38,6 +38,21 @@ pub enum Error {
     /// The tracker cannot start.
     #[error(transparent)]
     Damon(#[from] DamonError),
+    /// The processor samples no loads, or we may not see them.
+    #[error("cannot sample loads: {0}; use --tracker damon")]
+    NoLoads(io::Error),
+    /// The policy compares how many accesses there are, which nobody counts.
+    #[error(
+        "policy warm compares how many accesses there are before and after a step, and {tracker} does not count them: use \
+         --policy equal, or --tracker loads where the processor samples loads"
+    )]
+    NotCounted {
+        /// The tracker.
+        tracker: &'static str,
+    },
+    /// The latencies of sampled loads, from a tracker that samples none.
+    #[error("--latency loads takes the latencies that --tracker loads measures: use both")]
+    LatencyOfLoads,
     /// The tracker stopped.
     #[error("{tracker} stopped: {source}")]
     TrackerStopped {
@@ -69,7 +84,7 @@ pub enum Error {
     #[error("there is no policy {0}; known are {known}", known = warmset_placement::tier::POLICIES.join(", "))]
     NoPolicy(String),
     /// A policy that cannot place pages in this many tiers.
-    #[error("policy {name} knows two tiers, and this machine has {tiers}: use --policy warm")]
+    #[error("policy {name} knows two tiers, and this machine has {tiers}: use --policy equal")]
     TooManyTiers {
         /// The policy.
         name: String,

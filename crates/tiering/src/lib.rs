@@ -22,7 +22,7 @@ pub mod tracker;
 
 pub use daemon::{Daemon, Settings};
 pub use error::Error;
-pub use latency::{LatencySource, Reading};
+pub use latency::{LatencySource, Reading, Tracked};
 pub use mover::{Mover, Outcome};
 pub use pages::{CHUNK_BYTES, Pages};
 pub use report::{Counters, Failures, MoveReport, Report, SCHEMA, TierReport, prometheus};

@@ -203,7 +203,12 @@ mod tests {
     fn accesses_count_by_the_part_that_they_cover() {
         let mut pages = Pages::default();
         pages.map(&[mapping(1, 3)], &HashSet::new());
-        let access = Access { start: CHUNK_BYTES / 2, end: 2 * CHUNK_BYTES + CHUNK_BYTES / 4, rate: 2.0 };
+        let access = Access {
+            start: CHUNK_BYTES / 2,
+            end: 2 * CHUNK_BYTES + CHUNK_BYTES / 4,
+            rate: 2.0,
+            latency_ns: None,
+        };
         let weights: Vec<f64> = pages.accessed(&[access]).into_values().collect();
         assert_eq!(weights, [2.0, 0.5]);
     }

@@ -13,7 +13,7 @@ use warmset_platform::mm::Reservation;
 use warmset_platform::sysinfo::Root;
 use warmset_tiering::{
     Access, CHUNK_BYTES, Daemon, Error, LatencySource, Mover, Outcome, Reading, Report, Settings, Target,
-    Topology, Tracker,
+    Topology, Tracked, Tracker,
 };
 
 const CHUNKS: usize = 64;
@@ -47,7 +47,12 @@ impl Tracker for Fake {
         if self.0.borrow().tracker_stopped {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(vec![Access { start: self.1, end: self.1 + HOT as u64 * CHUNK_BYTES, rate: 2.0 }])
+        Ok(vec![Access {
+            start: self.1,
+            end: self.1 + HOT as u64 * CHUNK_BYTES,
+            rate: 2.0,
+            latency_ns: None,
+        }])
     }
 
     fn accesses_per_rate_s(&self) -> f64 {
@@ -60,11 +65,12 @@ impl LatencySource for Fake {
         "fake"
     }
 
-    fn read(&mut self, shares: &[f64]) -> Vec<Reading> {
+    fn read(&mut self, tracked: &[Tracked]) -> Vec<Reading> {
         let books = self.0.borrow();
-        let latency =
-            |(line, share): (&Option<(f64, f64)>, &f64)| line.map(|(base, slope)| base + slope * share);
-        let readings = books.latencies.iter().zip(shares).map(latency);
+        let latency = |(line, tier): (&Option<(f64, f64)>, &Tracked)| {
+            line.map(|(base, slope)| base + slope * tier.share)
+        };
+        let readings = books.latencies.iter().zip(tracked).map(latency);
         readings.map(|latency_ns| Reading { latency_ns, rate_per_ns: None }).collect()
     }
 }
@@ -108,6 +114,10 @@ fn write_node(machine: &Path, node: u32, cpus: &str) {
 
 impl Bench {
     fn new(dry_run: bool, limit_bytes_per_s: u64) -> Self {
+        Self::with_policy("equal", dry_run, limit_bytes_per_s).unwrap()
+    }
+
+    fn with_policy(policy: &str, dry_run: bool, limit_bytes_per_s: u64) -> Result<Self, Error> {
         let machine = tempfile::tempdir().unwrap();
         symlink("/proc", machine.path().join("proc")).unwrap();
         write_node(machine.path(), 0, "0-1\n");
@@ -120,12 +130,12 @@ impl Bench {
         let books = Rc::new(RefCell::new(Books { nodes, latencies, ..Books::default() }));
         let fake = Fake(Rc::clone(&books), base);
         let interval = Duration::from_millis(400);
-        let settings = Settings { policy: "equal".into(), dry_run, limit_bytes_per_s, interval };
+        let settings = Settings { policy: policy.into(), dry_run, limit_bytes_per_s, interval };
         let topology = Topology::read(&root, false).unwrap();
         let target = Target::new(std::process::id()).unwrap();
         let (tracker, latency, mover) = (Box::new(fake.clone()), Box::new(fake.clone()), Box::new(fake));
-        let daemon = Daemon::new(root, settings, target, topology, tracker, latency, mover).unwrap();
-        Self { daemon, books, base, machine, _memory: memory }
+        let daemon = Daemon::new(root, settings, target, topology, tracker, latency, mover)?;
+        Ok(Self { daemon, books, base, machine, _memory: memory })
     }
 
     fn steps(&mut self, count: usize) -> Vec<Report> {
@@ -230,4 +240,11 @@ fn a_node_that_goes_offline_ends_it() {
         }
     };
     assert!(matches!(error, Error::NodesGone(1)), "{error}");
+}
+
+#[test]
+fn warm_is_refused_where_accesses_are_not_counted() {
+    let refused = Bench::with_policy("warm", false, u64::MAX).err().expect("the fake tracker does not count");
+    assert!(matches!(refused, Error::NotCounted { tracker: "fake" }), "{refused}");
+    assert!(refused.to_string().contains("--policy equal"), "{refused}");
 }

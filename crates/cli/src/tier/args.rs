@@ -10,7 +10,7 @@ pub struct TierArgs {
     /// The process to manage
     #[arg(long, value_name = "N", conflicts_with = "command", required_unless_present = "command")]
     pub pid: Option<u32>,
-    /// How pages are chosen: equal (latencies), warm, or for two nodes hemem, tpp, memtis, each with +colloid
+    /// How pages are chosen: equal (latencies), warm (needs counted accesses), or for two nodes hemem, tpp, memtis, each with +colloid
     #[arg(long, value_name = "NAME", default_value = "equal")]
     pub policy: String,
     /// Say what would move, and move nothing; one node is enough
@@ -53,6 +53,8 @@ pub struct TierArgs {
 pub enum TrackerKind {
     /// DAMON, a kernel thread that samples page tables
     Damon,
+    /// Loads that the processor samples with their addresses (Intel mem-loads, AMD IBS)
+    Loads,
     /// A file of address ranges
     Scripted,
 }
@@ -66,6 +68,8 @@ pub enum LatencyKind {
     Counters,
     /// Pointers that the daemon follows through memory of each node
     Probe,
+    /// The mean of the loads that --tracker loads samples
+    Loads,
     /// A file
     Scripted,
 }

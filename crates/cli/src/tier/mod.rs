@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use warmset_platform::damon::DamonError;
 use warmset_platform::sysinfo::Root;
-use warmset_tiering::latency::{CounterSource, ProbeSource, ScriptedSource};
+use warmset_tiering::latency::{CounterSource, LoadSource, ProbeSource, ScriptedSource};
 use warmset_tiering::mover::KernelMover;
-use warmset_tiering::tracker::{DamonTracker, ScriptedTracker};
+use warmset_tiering::tracker::{DamonTracker, LoadTracker, ScriptedTracker};
 use warmset_tiering::{Daemon, Error, LatencySource, Settings, Target, Topology, Tracker, prometheus};
 
 pub use args::TierArgs;
@@ -83,7 +83,8 @@ impl From<io::Error> for Failure {
 
 fn code(error: &Error) -> u8 {
     match error {
-        Error::OneNode(_) | Error::NoLatency(_) => MACHINE,
+        Error::NoLoads(error) if error.kind() == io::ErrorKind::PermissionDenied => PERMISSION,
+        Error::OneNode(_) | Error::NoLatency(_) | Error::NoLoads(_) => MACHINE,
         Error::Damon(DamonError::Denied { .. }) | Error::OtherUser { .. } | Error::MayNotMove { .. } => {
             PERMISSION
         }
@@ -151,6 +152,7 @@ fn daemon(wanted: &TierArgs, pid: u32, interval: Duration) -> Result<Daemon, Fai
     // The clap definition asks for the file where this is scripted.
     let tracker: Box<dyn Tracker> = match (&wanted.tracker, &wanted.accesses) {
         (TrackerKind::Scripted, Some(path)) => Box::new(ScriptedTracker::open(path)?),
+        (TrackerKind::Loads, _) => Box::new(LoadTracker::start(&root, pid).map_err(Error::NoLoads)?),
         _ => Box::new(DamonTracker::start(pid, interval).map_err(Error::from)?),
     };
     let mover = Box::new(KernelMover::default());
@@ -161,6 +163,10 @@ fn latency(wanted: &TierArgs, root: &Root, topology: &Topology) -> Result<Box<dy
     let probe = || ProbeSource::new(root, topology);
     Ok(match (wanted.latency, &wanted.script) {
         (LatencyKind::Scripted, Some(path)) => Box::new(ScriptedSource::open(path)?),
+        (LatencyKind::Loads, _) if wanted.tracker != TrackerKind::Loads => {
+            return Err(Error::LatencyOfLoads.into());
+        }
+        (LatencyKind::Loads, _) => Box::new(LoadSource::new(root, topology)?),
         (LatencyKind::Counters, _) => Box::new(CounterSource::open(root, topology)?),
         (LatencyKind::Auto, _) => match CounterSource::open(root, topology) {
             Ok(counters) => Box::new(counters),

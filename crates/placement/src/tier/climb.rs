@@ -230,7 +230,8 @@ impl Climb {
     /// The step to the best point of the curve, at most twice the last one.
     fn best(&self) -> f64 {
         let (slope, bend) = self.curve();
-        let most = (2.0 * self.step).max(STEP_FIRST * 0.5).min(if self.gentle { STEP_FIRST } else { STEP_MAX });
+        let most =
+            (2.0 * self.step).max(STEP_FIRST * 0.5).min(if self.gentle { STEP_FIRST } else { STEP_MAX });
         if bend < 0.0 { (-0.5 * slope / bend).clamp(-most, most) } else { most.copysign(slope) }
     }
 

@@ -1,12 +1,14 @@
-//! perf_event_open(2): tracepoints of a process tree, and events at one instruction.
+//! perf_event_open(2): tracepoints of a process tree, events at one instruction, sampled loads.
 //!
 //! Invariant: an event is gone when its descriptor is closed, so nothing stays attached to a program after us.
 
 mod breakpoint;
+mod loads;
 mod ring;
 mod tree;
 
 pub use breakpoint::Breakpoint;
+pub use loads::{Load, LoadSamples};
 pub use tree::{Event, Mapping, TreeEvents};
 
 use std::fs;

@@ -11,7 +11,7 @@ use warmset_platform::counters::Counter;
 use warmset_platform::sysinfo::Root;
 use warmset_platform::sysinfo::numa::node_cpus;
 
-use super::{LatencySource, ProbeSource, Reading, counted};
+use super::{LatencySource, ProbeSource, Reading, Tracked, counted};
 use crate::{Error, Topology};
 
 const INTEL: &str = "uncore_cha";
@@ -117,7 +117,7 @@ impl LatencySource for CounterSource {
         "counters"
     }
 
-    fn read(&mut self, shares: &[f64]) -> Vec<Reading> {
+    fn read(&mut self, tracked: &[Tracked]) -> Vec<Reading> {
         let elapsed_ns = self.last.elapsed().as_nanos() as f64;
         self.last = Instant::now();
         let ns_per_cycle = match &mut self.clock {
@@ -131,7 +131,7 @@ impl LatencySource for CounterSource {
         let counts_all = self.clock.is_some();
         let steps: Vec<Option<(u64, u64)>> = self.pairs.iter_mut().map(Pair::step).collect();
         let is_idle = |step: &Option<(u64, u64)>| matches!(step, Some((_, 0)));
-        let idle = if steps.iter().any(is_idle) { self.idle.read(shares) } else { Vec::new() };
+        let idle = if steps.iter().any(is_idle) { self.idle.read(tracked) } else { Vec::new() };
         let reading = |(at, step): (usize, Option<(u64, u64)>)| {
             let stand_in = idle.get(at).and_then(|reading| reading.latency_ns);
             ns_per_cycle

@@ -1,10 +1,12 @@
 //! What an access to each tier costs now.
 
 mod counters;
+mod loads;
 mod probe;
 mod scripted;
 
 pub use counters::CounterSource;
+pub use loads::LoadSource;
 pub use probe::ProbeSource;
 pub use scripted::ScriptedSource;
 
@@ -21,9 +23,17 @@ pub struct Reading {
 pub trait LatencySource: std::fmt::Debug {
     /// For messages and the log.
     fn name(&self) -> &'static str;
-    /// One reading per tier. `shares` is the part of the process's accesses that each tier served, as tracked: only a
-    /// script may use it.
-    fn read(&mut self, shares: &[f64]) -> Vec<Reading>;
+    /// One reading per tier, from what was tracked of each: sources that measure by themselves do not look at it.
+    fn read(&mut self, tracked: &[Tracked]) -> Vec<Reading>;
+}
+
+/// What the tracker says of one tier.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Tracked {
+    /// The part of the process's accesses that it served.
+    pub share: f64,
+    /// The mean latency of accesses to it, where the tracker measures that.
+    pub latency_ns: Option<f64>,
 }
 
 /// The difference of a counter between two looks. A counter that went back (it wrapped, or was set again) has no

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warmset_platform::chase::{Chase, largest_cache_bytes};
 use warmset_platform::sysinfo::Root;
 
-use super::{LatencySource, Reading};
+use super::{LatencySource, Reading, Tracked};
 use crate::topology::free_bytes;
 use crate::{Error, Topology};
 
@@ -56,7 +56,7 @@ impl LatencySource for ProbeSource {
         "probe"
     }
 
-    fn read(&mut self, _shares: &[f64]) -> Vec<Reading> {
+    fn read(&mut self, _tracked: &[Tracked]) -> Vec<Reading> {
         let probe =
             |ring: &mut Chase| Reading { latency_ns: Some(ring.latency_ns(PROBE)), rate_per_ns: None };
         self.rings.iter_mut().map(probe).collect()

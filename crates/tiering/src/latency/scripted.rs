@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{LatencySource, Reading};
+use super::{LatencySource, Reading, Tracked};
 use crate::Error;
 use crate::script::Script;
 
@@ -38,13 +38,13 @@ impl LatencySource for ScriptedSource {
         "scripted"
     }
 
-    fn read(&mut self, shares: &[f64]) -> Vec<Reading> {
+    fn read(&mut self, tracked: &[Tracked]) -> Vec<Reading> {
         // A script that is being rewritten is as good as a counter that has stopped.
         let lines = self.script.read::<Vec<Line>>().unwrap_or_default();
-        let reading = |(at, share): (usize, &f64)| Reading {
-            latency_ns: lines.get(at).map(|line| line.slope_ns.mul_add(*share, line.base_ns)),
+        let reading = |(at, tier): (usize, &Tracked)| Reading {
+            latency_ns: lines.get(at).map(|line| line.slope_ns.mul_add(tier.share, line.base_ns)),
             rate_per_ns: None,
         };
-        shares.iter().enumerate().map(reading).collect()
+        tracked.iter().enumerate().map(reading).collect()
     }
 }

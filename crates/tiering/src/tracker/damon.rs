@@ -57,6 +57,7 @@ impl Tracker for DamonTracker {
             start: region.start,
             end: region.end,
             rate: rate_of(region.access_count as f64, f64::from(SAMPLES)),
+            latency_ns: None,
         };
         Ok(damon.regions()?.into_iter().map(access).collect())
     }

@@ -1,11 +1,13 @@
 //! Which addresses of a process are accessed.
 
 mod damon;
+mod loads;
 mod scripted;
 
 use std::io;
 
 pub use damon::DamonTracker;
+pub use loads::LoadTracker;
 pub use scripted::ScriptedTracker;
 
 /// A range of addresses that was accessed since the last look.
@@ -18,6 +20,8 @@ pub struct Access {
     /// Accesses per base page and sampling interval. A tracker that only sees whether a page was accessed derives
     /// this from the part of the samples in which it was, as of a Poisson process.
     pub rate: f64,
+    /// What an access took, in the mean, where the tracker measures it.
+    pub latency_ns: Option<f64>,
 }
 
 /// A source of accesses.
@@ -31,6 +35,10 @@ pub trait Tracker: std::fmt::Debug {
     fn collect(&mut self) -> io::Result<Vec<Access>>;
     /// How many accesses to a base page a `rate` of 1 stands for in a second.
     fn accesses_per_rate_s(&self) -> f64;
+    /// Whether rates are counted. One that only sees that a page was accessed cannot tell a busy page from a busier one.
+    fn counts(&self) -> bool {
+        false
+    }
     /// A thread of the kernel that works for it, whose processor time is reported.
     fn kernel_thread(&self) -> Option<u32> {
         None

@@ -41,11 +41,16 @@ impl Tracker for ScriptedTracker {
     fn collect(&mut self) -> io::Result<Vec<Access>> {
         let lines = self.script.read::<Vec<Line>>().map_err(io::Error::other)?;
         let usable = |line: &Line| line.start < line.end && line.rate.is_finite() && line.rate > 0.0;
-        let access = |line: Line| Access { start: line.start, end: line.end, rate: line.rate };
+        let access =
+            |line: Line| Access { start: line.start, end: line.end, rate: line.rate, latency_ns: None };
         Ok(lines.into_iter().filter(usable).map(access).collect())
     }
 
     fn accesses_per_rate_s(&self) -> f64 {
         100.0
+    }
+
+    fn counts(&self) -> bool {
+        true
     }
 }

@@ -65,7 +65,7 @@ pub fn probe_measures_each_node() {
     let root = Root::live();
     let topology = Topology::read(&root, false).expect("two nodes");
     let mut probe = ProbeSource::new(&root, &topology).expect("a probe");
-    let readings = probe.read(&[0.0, 0.0]);
+    let readings = probe.read(&[Tracked::default(); 2]);
     assert_eq!(readings.len(), 2);
     assert!(readings.iter().all(|reading| reading.latency_ns.is_some_and(|ns| ns > 0.0)), "{readings:?}");
     let maps = fs::read_to_string("/proc/self/numa_maps").expect("numa_maps");
