@@ -10,7 +10,7 @@ use warmset_platform::sysinfo::maps::mappings;
 use warmset_platform::sysinfo::process::process;
 use warmset_tiering::latency::ProbeSource;
 use warmset_tiering::tracker::DamonTracker;
-use warmset_tiering::{LatencySource, Pages, Topology, Tracker};
+use warmset_tiering::{LatencySource, Pages, Topology, Tracked, Tracker};
 
 use crate::eventually;
 use crate::workload::Workload;
