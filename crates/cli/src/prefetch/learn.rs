@@ -41,12 +41,20 @@ fn described(name: &str, learned: &Learned, exact: bool) -> String {
     let profile = &learned.profile;
     let (files, size) = (profile.files.len(), units::bytes(profile.bytes()));
     let how = match profile.recorder {
-        Recorder::Tracepoints if exact => "recorded with tracepoints and by its pages in the cache, as root",
+        Recorder::Tracepoints if exact => {
+            "recorded with tracepoints and by its pages in the cache".to_owned()
+        }
         Recorder::Tracepoints => {
-            "recorded with tracepoints, as root: of files that are cached in large folios, parts may be missing (`--exact` finds them)"
+            "recorded with tracepoints: of files that are cached in large folios, parts may be missing \
+             (`--exact` finds them)"
+                .to_owned()
         }
         Recorder::Ptrace => {
-            "recorded with ptrace, as a user: what was mapped and unmapped again, or read by setuid programs, is missing"
+            let reason = learned.no_tracepoints.as_ref();
+            let reason = reason.map(|reason| format!(" (no tracepoints: {reason})")).unwrap_or_default();
+            format!(
+                "recorded with ptrace{reason}: what was mapped and unmapped again, or read by setuid programs, is missing"
+            )
         }
     };
     let mut text = format!("warmset: profile {name}: {size} in {files} files; {how}\n");

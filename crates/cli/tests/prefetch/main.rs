@@ -13,7 +13,7 @@ use place::{MIB, Place, SECOND, text};
 
 /// Whether the recorder for root works here; says so where it does not.
 fn has_tracepoints(test: &str, learned: &Output) -> bool {
-    let works = text(&learned.stderr).contains("as root");
+    let works = text(&learned.stderr).contains("recorded with tracepoints");
     if !works {
         eprintln!("SKIPPED {test}: no tracepoints here: {}", text(&learned.stderr));
     }

@@ -1,10 +1,10 @@
 /* Reads what its arguments say, so that a recorder can be tested against a known set.
-   usage: program FIRST SECOND WAIT_MS MODE...
+   usage: program FIRST SECOND WAIT_MS [MODE [LIBRARY]]
    It reads 1 MiB of FIRST from 1 MiB on, waits, reads SECOND whole through a mapping, and waits again.
    Modes: fork (a child reads), thread (a thread reads), exec (executes itself without modes), dlopen (loads libm),
    ptrace (traces a child of its own), traceme (is traced by its parent). Instead of reading SECOND itself after the wait:
    threads (8 threads do, which were started before), child (a child does, which was started before), traced (a child that
-   it traces does), library (the function `late` of the library SECOND_ARGUMENT, loaded before the wait, is called). */
+   it traces does), library (a thread calls the function `late` of a library, which is loaded after the thread is started). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -41,6 +41,17 @@ static void *in_thread(void *unused) {
 static void *late_thread(void *unused) {
     usleep(wait_us);
     read_second();
+    return unused;
+}
+
+static void (*late)(void);
+
+static void *late_call(void *unused) {
+    void (*found)(void);
+    usleep(wait_us);
+    while ((found = __atomic_load_n(&late, __ATOMIC_ACQUIRE)) == NULL) usleep(1000);
+    found();
+    usleep(wait_us);
     return unused;
 }
 
@@ -129,11 +140,12 @@ __attribute__((aligned(2097152))) int main(int count, char **words) {
     } else if (!strcmp(mode, "child") || !strcmp(mode, "traced")) {
         status = late_child(!strcmp(mode, "traced"));
     } else if (!strcmp(mode, "library")) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, late_call, NULL) != 0) return 9;
         void *library = dlopen(words[5], RTLD_NOW);
         if (library == NULL) return 9;
-        usleep(wait_us);
-        ((void (*)(void))dlsym(library, "late"))();
-        usleep(wait_us);
+        __atomic_store_n(&late, (void (*)(void))dlsym(library, "late"), __ATOMIC_RELEASE);
+        pthread_join(thread, NULL);
     } else {
         usleep(wait_us);
         read_second();

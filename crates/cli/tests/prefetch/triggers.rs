@@ -311,12 +311,12 @@ fn sum() -> String {
 }
 
 #[test]
-fn signals_and_the_terminal_are_the_programs_own() {
+fn signals_terminal_and_environment_are_the_programs_own() {
     let _alone = alone();
     let place = Place::new();
     let line = "trap 'echo got; exit 7' USR1; echo $$; while :; do read line || exit 8; done";
     let code = instruction(&place.path("pie"), "read_second");
-    for (way, prefix) in ways("signals_and_the_terminal_are_the_programs_own", &place) {
+    for (way, prefix) in ways("signals_terminal_and_environment_are_the_programs_own", &place) {
         let command = ["/bin/sh", "-c", line].map(str::to_owned);
         save(&place, Path::new("/bin/sh"), &command[1..], code.clone());
         let mut start = run(&place, &prefix, &["--trigger", "instruction"], &command);
@@ -334,7 +334,7 @@ fn signals_and_the_terminal_are_the_programs_own() {
         std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
         assert_eq!((child.wait().unwrap().code(), rest.as_str()), (Some(7), "got\n"), "{way:?}");
 
-        let line = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty -a | head -n 1; \
+        let line = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty -a | head -n 1; env | grep -v '^_=' | sort; \
                     ps -o stat= -p $$ | tr -d ' \n'; kill -TERM $$";
         let command = ["/bin/sh", "-c", line].map(str::to_owned);
         save(&place, Path::new("/bin/sh"), &command[1..], code.clone());

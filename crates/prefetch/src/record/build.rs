@@ -57,7 +57,7 @@ pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recor
         });
     }
     let profile = Profile { program, arguments, recorder, seconds, files, reads, bursts };
-    Learned { profile, validated: false, status, lost, unknown_files }
+    Learned { profile, validated: false, status, lost, unknown_files, no_tracepoints: None }
 }
 
 /// The recorder's own program.

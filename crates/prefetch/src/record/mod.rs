@@ -43,6 +43,8 @@ pub struct Learned {
     pub lost: u64,
     /// Files that were touched and whose path is not known.
     pub unknown_files: usize,
+    /// Why the kernel's tracepoints were not used, if they were wanted.
+    pub no_tracepoints: Option<String>,
 }
 
 /// How a program is recorded.
@@ -71,18 +73,19 @@ pub fn learn(
 ) -> io::Result<Learned> {
     let before = before.filter(|profile| choose::is_open(profile) && profile.stale_bytes() == 0);
     let instructions = before.as_ref().map(choose::instructions).unwrap_or_default();
-    let recording = match root_recording(&program, arguments, &instructions, options)? {
-        Some(recording) => recording,
-        None => user_recording(&program, arguments, &instructions)?,
+    let (recording, no_tracepoints) = match root_recording(&program, arguments, &instructions, options)? {
+        Ok(recording) => (recording, None),
+        Err(reason) => (user_recording(&program, arguments, &instructions)?, reason),
     };
     match before {
         Some(profile) if recording.status.success() => {
             let profile = choose::choose(profile, &recording);
             let Recording { status, lost, .. } = recording;
-            Ok(Learned { profile, validated: true, status, lost, unknown_files: 0 })
+            Ok(Learned { profile, validated: true, status, lost, unknown_files: 0, no_tracepoints })
         }
         _ => {
             let mut learned = build::profile(program.clone(), pattern, recording);
+            learned.no_tracepoints = no_tracepoints;
             if options.exact && learned.status.success() {
                 learned = exactly(learned, program, arguments)?;
             }
@@ -110,20 +113,20 @@ fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Resu
     Ok(Learned { profile, ..again })
 }
 
-/// `None` where a user wants, or needs, the other recorder.
+/// The inner error, with its reason if there is one, where a user wants, or needs, the other recorder.
 fn root_recording(
     program: &Path,
     arguments: &[String],
     instructions: &[Trigger],
     options: Options,
-) -> io::Result<Option<Recording>> {
+) -> io::Result<Result<Recording, Option<String>>> {
     if options.user {
-        return Ok(None);
+        return Ok(Err(None));
     }
     match root::record(program, arguments, instructions) {
-        Ok(recording) => Ok(Some(recording)),
+        Ok(recording) => Ok(Ok(recording)),
         // Both are asked for before the program is started.
-        Err(root::Failure::Watching(_)) if !options.exact => Ok(None),
+        Err(root::Failure::Watching(error)) if !options.exact => Ok(Err(Some(error.to_string()))),
         Err(root::Failure::Watching(error) | root::Failure::Running(error)) => Err(error),
     }
 }

@@ -27,6 +27,8 @@ const LOOKS_AFTER_OPEN: [Duration; 5] = [
     Duration::from_millis(40),
     Duration::from_millis(160),
 ];
+/// The file may be opened all the time, by anybody: looks take at most a tenth of a processor's time.
+const REST_PER_LOOK: u32 = 9;
 const PAGE_EVERY: Duration = Duration::from_millis(10);
 /// A page table is looked at; which processes there are is asked once in so many looks.
 const PAGE_LOOKS_PER_FAMILY: u32 = 20;
@@ -52,6 +54,8 @@ pub(super) struct Mapped {
     looks: usize,
     next: Option<Instant>,
     page_looks: u32,
+    /// No look at all processes before then.
+    rested: Instant,
     places: HashMap<u32, Place>,
 }
 
@@ -119,6 +123,7 @@ impl Mapped {
             looks: 0,
             next: Some(Instant::now()),
             page_looks: 0,
+            rested: Instant::now(),
             places: HashMap::new(),
         })
     }
@@ -144,8 +149,10 @@ impl Mapped {
         self.places.retain(|_, place| place.is_left());
         if super::armed::count(&self.opens) > 0 {
             self.looks = 0;
-            self.next = Some(self.next.map_or(now, |next| next.min(now)) + LOOKS_AFTER_OPEN[0]);
-        } else if self.next.is_some_and(|next| next <= now) {
+            let soon = self.rested.max(now + LOOKS_AFTER_OPEN[0]);
+            self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
+        }
+        if self.next.is_some_and(|next| next <= now) {
             self.look(now, report);
         }
         hits
@@ -157,10 +164,13 @@ impl Mapped {
         self.page_looks = self.page_looks.wrapping_add(1);
         if after_open.is_some() || self.page_looks % PAGE_LOOKS_PER_FAMILY == 0 {
             self.find(report);
+            let end = Instant::now();
+            self.rested = end + (end - now) * REST_PER_LOOK;
         }
         self.looks = self.looks.saturating_add(1);
         let page = self.places.values().any(has_page).then_some(PAGE_EVERY);
-        self.next = after_open.into_iter().chain(page).min().map(|wait| now + wait);
+        let after_open = after_open.map(|wait| self.rested.max(now + wait));
+        self.next = after_open.into_iter().chain(page.map(|wait| now + wait)).min();
     }
 
     /// Watches the instruction in each process of the program that has the file mapped.
