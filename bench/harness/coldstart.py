@@ -14,6 +14,7 @@ from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 WARMED_MIB = 384
+RUN_S_MAX = 120
 CACHESTAT = 451
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
@@ -96,10 +97,18 @@ def resident_pages(path: str) -> set[int]:
     return {index for index, flag in enumerate(found) if flag & 1}
 
 
-def timed(command: list[str], environment: dict[str, str]) -> Timed:
-    """Runs the command to its end. Raises `RuntimeError` if it failed."""
+def timed(command: list[str], environment: dict[str, str], group: Path | None = None) -> Timed:
+    """Runs the command to its end, in the cgroup of that process list. Raises `RuntimeError` if it failed."""
+    if group is not None:
+        # Not between fork and exec: the copy of a large Python would be timed.
+        command = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group), *command]
     started = time.perf_counter()
-    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_S_MAX
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{' '.join(command)} has not ended within {RUN_S_MAX} s") from error
     seconds = time.perf_counter() - started
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
@@ -132,4 +141,5 @@ def touched_pages(command: list[str], environment: dict[str, str], files: list[s
     evict(files)
     empty = [path for path in files if Path(path).exists() and not resident_pages(path)]
     timed(command, environment)
-    return {path: resident_pages(path) for path in empty}
+    # What the run itself has removed is not there to be fetched either.
+    return {path: resident_pages(path) for path in empty if Path(path).exists()}

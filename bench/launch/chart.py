@@ -13,17 +13,18 @@ matplotlib.rcParams["svg.fonttype"] = "none"
 COLOURS = {"cold": "#9aa5b1", "run": "#d9480f", "warm": "#dee2e6"}
 
 
-def save(results: dict[str, dict[str, dict]], path: Path) -> None:
-    """Writes one panel for each read-ahead, as SVG."""
+def save(results: dict[str, dict[str, dict]], titles: dict[str, str], path: Path, warm: dict[str, float]) -> None:
+    """Writes one panel for each condition, as SVG; `warm` is the floor where a condition has none of its own."""
     count = max(len(results), 1)
-    figure, panels = plt.subplots(1, count, figsize=(7 * count, 4.2), layout="constrained", squeeze=False)
-    for axes, (key, of) in zip(panels[0], results.items(), strict=False):
+    figure, panels = plt.subplots(count, 1, figsize=(9, 3.6 * count), layout="constrained", squeeze=False)
+    for axes, (key, of) in zip(panels[:, 0], results.items(), strict=False):
         for offset, (name, colour) in zip((-0.27, 0, 0.27), COLOURS.items(), strict=True):
-            heights = [each["median"][name] for each in of.values()]
+            floor = warm if name == "warm" else {}
+            heights = [each["median"].get(name, floor.get(program, 0)) for program, each in of.items()]
             axes.bar([index + offset for index in range(len(of))], heights, 0.26, label=name, color=colour)
-        axes.set_xticks(range(len(of)), list(of), rotation=40, ha="right")
+        axes.set_xticks(range(len(of)), list(of), rotation=30, ha="right")
         axes.set_ylabel("seconds (median)")
-        axes.set_title(f"read-ahead {key}" + ("" if key == "default" else " KiB"), fontsize=10)
+        axes.set_title(titles[key], fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
     figure.savefig(path)

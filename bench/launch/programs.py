@@ -11,6 +11,8 @@ from pathlib import Path
 SCRATCH = Path("/var/tmp/warmset-launch")
 POSTGRES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 
+CHROMIUM = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={SCRATCH}/chromium", "--dump-dom")
+
 
 @dataclass(frozen=True)
 class Program:
@@ -52,9 +54,12 @@ def prepare() -> None:
         initdb = str(POSTGRES[-1].with_name("initdb"))
         command = ["runuser", "-u", "postgres", "--", initdb, "-D", str(database / "data")]
         subprocess.run(command, check=True, capture_output=True)
+    chromium = shutil.which("chromium")
+    if chromium is not None and not (SCRATCH / "chromium").exists():
+        # Its first start of all makes the files of a new user.
+        subprocess.run([chromium, *CHROMIUM, "about:blank"], check=True, capture_output=True)
 
 
-CHROMIUM = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={SCRATCH}/chromium", "--dump-dom")
 OFFICE = (f"-env:UserInstallation=file://{SCRATCH}/office", "--convert-to", "pdf", "--outdir", str(SCRATCH))
 QUERY = (
     f"runuser -u postgres -- {POSTGRES[-1] if POSTGRES else 'postgres'} --single "

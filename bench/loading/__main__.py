@@ -12,28 +12,34 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "launch"))
 
+import first_query as first_query_table
+import programs
 from harness.machine import ROOT
 from measure import printed_seconds
-from programs import SCRATCH, Program
+from programs import POSTGRES, SCRATCH, Program
 from suite import Suite
 
 PYTHON = str(ROOT / "target" / "launch-venv" / "bin" / "python")
 WAIT_S = 1.2
+QUERY = Path(__file__).with_name("first_query.py")
+DATABASE = SCRATCH / "postgres" / "data"
+POSTGRES_PROGRAM = str(POSTGRES[-1]) if POSTGRES else "postgres"
 README = """# loading
 
 `make bench B=loading{quick}`, on the machine described in `raw.json`, which has all figures. Seconds, medians of
-{rounds} interleaved rounds after one that is discarded. Each program starts, waits for 1.2 s as for its user, and
-loads: a module, a package, the symbols of a large program. The seconds are those of the loading alone, written by the
-program.
+interleaved rounds: {rounds}. The first round is discarded, but on the throttled disk. Each program starts, waits for
+1.2 s as for its user, and loads: a module, a package, the symbols of a large program, the rows of a query. The seconds
+are those of the loading alone, written by the program.
 
 Method, variants and columns are those of [launch](../launch/README.md): files evicted one by one and checked with
-cachestat(2), {warmed} MiB of memory warmed before each run. **run** fetches when the trigger fires that two recordings
-have chosen; **launch-all** fetches everything at the program's start, which no user could lose against here, since the
-set fits in memory and is always needed.
+cachestat(2), {warmed} MiB of memory warmed before each run, a disk throttled to {iops} requests and {mib_per_s} MiB a
+second. **run** fetches when the trigger fires that two recordings have chosen, or before, after the start's own files,
+where the trigger would fire too late to hide the fetching. **launch-all** fetches everything at the program's start.
+
+Not installed: {missing}. Failed: {failed}. Not there: torch (its wheel from PyPI needs gigabytes of CUDA libraries),
+and libreoffice opening a file after its start.
 
 {tables}
-Not installed: {missing}.
-
 ![seconds per program](loading.svg)
 """
 
@@ -64,18 +70,31 @@ def gdb(name: str, program: str) -> Program:
     return Program(name, ("gdb", *words))
 
 
+def first_query() -> Program:
+    """A database that answers its first query later."""
+    return Program(
+        "postgres query", (PYTHON, str(QUERY), POSTGRES_PROGRAM, str(DATABASE), str(WAIT_S)), POSTGRES_PROGRAM
+    )
+
+
 ALL = (
     python("scipy", "scipy.stats"),
     python("scikit-learn", "sklearn.ensemble"),
     python("matplotlib", "matplotlib.pyplot"),
     r_package("ggplot2"),
     gdb("gdb symbols", str(SCRATCH / "symbols")),
+    first_query(),
 )
 
 
 def prepare() -> None:
-    """Copies a program with symbols, whose file no build replaces."""
-    SCRATCH.mkdir(exist_ok=True)
+    """Makes the database's table, and copies a program with symbols, whose file no build replaces."""
+    programs.prepare()
+    if POSTGRES and not (DATABASE / "filled").exists():
+        first_query_table.fill(POSTGRES_PROGRAM, DATABASE)
+        (DATABASE / "filled").touch()
+    if (SCRATCH / "symbols").exists():
+        return
     shutil.copyfile(ROOT / "target" / "release" / "warmset", SCRATCH / "symbols")
     (SCRATCH / "symbols").chmod(0o755)
 
