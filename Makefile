@@ -65,11 +65,11 @@ bench-direct: .venv/.stamp $(STAMPS)/fio
 	@cargo build -q --release --locked -p warmset-cli -p warmset-direct
 	@$(PY) bench/direct $(if $(QUICK),--quick) $(ARGS)
 
-.PHONY: bench-region-scan
-bench-region-scan: $(STAMPS)/base
-	@raw=target/region-scan.json; rm -f $$raw; \
-	cargo run -q --release --locked -p region-scan -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
-	test ! -f $$raw || python3 -m harness.machine region-scan $$raw bench/region-scan/README.md $(if $(QUICK),quick)
+.PHONY: bench-region-scan bench-region-scale
+bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
+	@raw=target/$*.json; rm -f $$raw; \
+	cargo run -q --release --locked -p $* -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
+	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
 .PHONY: bench-tier-daemon
 bench-tier-daemon: $(STAMPS)/guest
@@ -84,7 +84,12 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-tier test-spark test-python test-bench ## Set up and pass all tests
+test: test-rust test-loom test-tier test-spark test-python test-bench ## Set up and pass the tests
+
+.PHONY: test-full
+test-full: test-rust test-loom test-tier test-spark ## The same with a second Spark in all suites and all quick benchmarks
+	$(MAKE) test-python PYTEST_ARGS=--full
+	$(MAKE) test-bench test-bench-spark
 
 .PHONY: test-rust
 test-rust: $(STAMPS)/base
@@ -104,7 +109,7 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --durations 15 $(PYTEST_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -125,12 +130,16 @@ fuzz: $(STAMPS)/base ## Feed the parsers of region files, profiles and scenarios
 .PHONY: test-bench
 test-bench:
 	$(MAKE) bench B=region-scan QUICK=1
+	$(MAKE) bench B=region-scale QUICK=1
 	$(MAKE) bench B=sim QUICK=1
+	$(MAKE) demo QUICK=1
+
+.PHONY: test-bench-spark
+test-bench-spark:
 	$(MAKE) bench B=spark-sql QUICK=1
 	$(MAKE) bench B=spark-ml QUICK=1
 	$(MAKE) bench B=spark-hugepages QUICK=1
 	$(MAKE) bench B=spark-split QUICK=1
-	$(MAKE) demo QUICK=1
 
 # ---- checks -----------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,16 @@ from e2e.launch import Launch
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --stock."""
+    """Adds --stock and --full."""
     parser.addoption("--stock", action="store_true", help="run without the plugin, as a baseline")
+    parser.addoption("--full", action="store_true", help=f"run all suites on Spark {paths.SPARK_VERSION_FULL}, too")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests that ask for `spark_version` run on each version that was chosen."""
+    if "spark_version" in metafunc.fixturenames:
+        chosen = [paths.SPARK_VERSION, *([paths.SPARK_VERSION_FULL] if metafunc.config.getoption("--full") else [])]
+        metafunc.parametrize("spark_version", chosen, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -54,10 +62,7 @@ def only_with_plugin(launch: Launch) -> None:
         pytest.skip("--stock: nothing to compare with, stock Spark has no such thing")
 
 
-@pytest.fixture(scope="session", params=paths.SPARK_VERSIONS)
+@pytest.fixture(scope="session")
 def spark_version(request: pytest.FixtureRequest) -> str:
-    """Each PySpark that is supported; skipped by name where it is not installed."""
-    version: str = request.param
-    if not paths.interpreter(version).exists():
-        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
-    return version
+    """A PySpark that was chosen; skipped by name where it is not installed."""
+    return paths.installed(request.param)

@@ -55,8 +55,7 @@ TAKERS = {
 @pytest.mark.parametrize("version", ABSENT)
 def test_mllib_has_no_other_users_of_the_elements_whose_arrays_are_used_again(version: str, element: str) -> None:
     """See `Consumer`: it lets arrays be used again for what MLlib does with them, and nobody else can name them."""
-    if not paths.interpreter(version).exists():
-        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
+    paths.installed(version)
     (jar,) = (paths.spark_home(version) / "jars").glob("spark-mllib_*.jar")
     with zipfile.ZipFile(jar) as classes:
         users = {
@@ -70,8 +69,7 @@ def test_mllib_has_no_other_users_of_the_elements_whose_arrays_are_used_again(ve
 @pytest.mark.parametrize("version", ABSENT)
 def test_the_calls_by_which_those_who_keep_nothing_are_known_are_there(version: str) -> None:
     """See `Consumer`: were one called otherwise, arrays would no longer be used again, and nothing would fail."""
-    if not paths.interpreter(version).exists():
-        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
+    paths.installed(version)
     named = {f"org/apache/spark/{name}.class" for name in (*TAKERS, "util/CompletionIterator")}
     found = {}
     for jar in (paths.spark_home(version) / "jars").glob("spark-*.jar"):
@@ -86,8 +84,7 @@ def test_the_calls_by_which_those_who_keep_nothing_are_known_are_there(version: 
 
 @pytest.mark.parametrize("version", ABSENT)
 def test_nothing_is_missing(version: str) -> None:
-    if not paths.interpreter(version).exists():
-        pytest.skip(f"PySpark {version} is not installed at {paths.venv(version)}: `make test` installs it")
+    paths.installed(version)
     jars = sorted((paths.spark_home(version) / "jars").glob("*.jar"))
     found = linkage.problems(paths.plugin_jar(), jars, OURS)
     assert {problem for problem in found if not problem.startswith(BUNDLED)} == ABSENT[version]

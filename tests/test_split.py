@@ -24,7 +24,7 @@ OVER_S = 1.0
 OVER_WRITING_S = 4.0
 # Of samples that come 20 times a second: the rest of a longer gap is the sampler's own delay.
 GAP_S_MAX = 0.2
-VERSION = paths.SPARK_VERSIONS[0]
+VERSION = paths.SPARK_VERSION
 
 pytestmark = pytest.mark.usefixtures("only_with_plugin")
 

@@ -1,7 +1,7 @@
 """`make bench B=direct`: files that are read and written without system calls, against the kernel's own ways.
 
 Parts: the loop, fio, programs, and the cost beside the path. What a part measured is kept below target/bench-direct, so
-that a run that was cut off goes on; `--again` measures anew. It ends with `result: {json}`.
+that a run that was cut off goes on; `--again` measures again. It ends with `result: {json}`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def parse() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(prog="make bench B=direct", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few sizes and rounds; for tests")
-    parser.add_argument("--again", action="store_true", help="measure parts anew that were measured")
+    parser.add_argument("--again", action="store_true", help="measure parts again that were measured")
     parser.add_argument("--parts", default="loop,fio,programs,beside", help="of loop,fio,programs,beside")
     options = parser.parse_args()
     options.rounds = 2 if options.quick else 3
@@ -343,7 +343,7 @@ def main() -> None:
     progress = Progress(60)
     for name in options.parts.split(","):
         if kept[name].exists() and not options.again and not options.quick:
-            progress.note(f"{name}: measured before; --again measures it anew")
+            progress.note(f"{name}: measured before; --again measures it again")
             continue
         with rooms() as room:
             warm_memory()

@@ -123,7 +123,7 @@ class Setting:
             "spark.driver.extraClassPath": ":".join(map(str, jars)),
             "spark.sql.files.maxPartitionBytes": str(file_bytes + MIB),
         }
-        # Spark 4.2 takes a configuration anew for every number of a vector that a trainer checks: four times slower.
+        # Spark 4.2 takes a configuration again for every number of a vector that a trainer checks: four times slower.
         return replace(made, conf=conf, worker="harness.trainer", python=engines.PYTHON_43)
 
 

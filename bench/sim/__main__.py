@@ -90,7 +90,7 @@ def tables(report: dict) -> str:
 
 
 def page(report: dict, result: dict, path: Path) -> None:
-    """Writes the tables anew below the mark in the page on the published system."""
+    """Writes the tables again below the mark in the page on the published system."""
     mark = "<!-- Below: written by `python bench/sim --page`. -->\n"
     head = path.read_text().split(mark)[0]
     path.write_text(f"{head}{mark}\nSeed {report['seed']}: `{json.dumps(result)}`\n{tables(report)}")

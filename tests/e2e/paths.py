@@ -9,11 +9,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = REPOSITORY / "tests"
 PLUGIN_CLASS = "io.warmset.spark.WarmsetPlugin"
-# What all suites run on; `test_spark_41.py` is for the one that is left.
-SPARK_VERSIONS = ("4.2", "4.3")
+# What all suites run on; `test_other_versions.py` is for the others.
+SPARK_VERSION = "4.2"
+# What they run on as well with --full.
+SPARK_VERSION_FULL = "4.3"
 
 _VENV_BY_VERSION = {"4.1": ".venv-41", "4.2": ".venv", "4.3": ".venv-43"}
 
@@ -27,6 +31,13 @@ def venv(version: str) -> Path:
 def interpreter(version: str) -> Path:
     """The Python that runs PySpark `version`."""
     return venv(version) / "bin" / "python"
+
+
+def installed(version: str) -> str:
+    """`version`, or the test is skipped by name where that PySpark is not installed."""
+    if not interpreter(version).exists():
+        pytest.skip(f"PySpark {version} is not installed at {venv(version)}: `make test` installs it")
+    return version
 
 
 def spark_home(version: str) -> Path:

@@ -31,3 +31,8 @@ def left_after_collection(spark: SparkSession, seconds_max: float = 15.0) -> int
         spark._jvm.System.gc()
         time.sleep(0.1)
     return count(spark)
+
+
+def not_linked(spark: SparkSession) -> list[str]:
+    """What the plugin's classes name and this Spark lacks, by the plugin's own look."""
+    return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(spark._jvm.io.warmset.spark.Linkage.missing()))

@@ -52,7 +52,8 @@ pub fn best_depth(file: &RawFile) -> Outcome<usize> {
 pub fn read_all(file: &RawFile, depth: usize) -> Outcome<u64> {
     let buffers = Reservation::anonymous(depth * FRAME_BYTES)?;
     drop(buffers.prefer_huge_pages());
-    buffers.populate(0, buffers.len())?;
+    // SAFETY: nobody else knows the range.
+    unsafe { buffers.populate(0, buffers.len())? };
     let mut ring = IoUring::new(64)?;
     let mut next = 0;
     let mut free: Vec<usize> = (0..depth).collect();
@@ -77,6 +78,7 @@ pub fn read_all(file: &RawFile, depth: usize) -> Outcome<u64> {
             free.push(completion.user_data() as usize);
         }
     }
-    buffers.discard(0, buffers.len())?;
+    // SAFETY: nobody has a reference into it.
+    unsafe { buffers.discard(0, buffers.len())? };
     Ok(file.bytes)
 }

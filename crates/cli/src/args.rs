@@ -20,9 +20,9 @@ pub struct Args {
 /// What `warmset` can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Report what this machine offers, and what follows from it
+    /// Report what this machine offers, and what to change
     ///
-    /// One line per finding on stdout: its state (ok, warn, bad), its value, and what follows from it. Exit code 0 if all
+    /// One line per finding on stdout: its state (ok, warn, bad), its value, and what it means. Exit code 0 if all
     /// is ok, 1 if there is a warning or something bad, 2 if the report could not be made.
     Doctor(DoctorArgs),
     /// Record what a program reads, for `warmset run`

@@ -1,9 +1,10 @@
-//! The positional reads and writes that are served here, and what is learnt from those that are not.
+//! The reads and writes that are served here, and what is learnt from those that are not.
 
 use libc::{c_int, c_void, iovec};
 
+use crate::ranges::{self, Guard};
 use crate::stats::{self, Active, Counter, Slot};
-use crate::{copy, descriptors, files};
+use crate::{copy, descriptors, files, kernel, shared};
 
 /// Of an operation that reaches the file's last page, so much must lie before it to be worth two parts.
 const PART_MIN: usize = 64 << 10;
@@ -11,6 +12,10 @@ const PART_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 0x7fff_f000;
 /// Where a program's addresses end, with four levels of page tables.
 const ADDRESSES_END: usize = 0x7fff_ffff_f000;
+/// After so many operations of the kernel's at a position, that is asked for.
+const RESYNC_EVERY: u64 = 64;
+/// How much an array of buffers is taken to hold, where the kernel reads the array: so much is locked.
+const VECTOR_BYTES: usize = 1 << 30;
 /// Calls with more buffers go to the kernel.
 const BUFFERS_MAX: usize = 16;
 
@@ -64,28 +69,81 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
     unsafe { file.still_reaches(limit) }.then_some(Operation { active, file, offset, limit, served })
 }
 
-impl Operation {
-    /// Copies `bytes` at a place in the range; false at any fault.
+/// What the program passed: where the bytes go to or come from.
+struct Buffers<'a> {
+    parts: &'a [iovec],
+    bytes: usize,
+}
+
+impl Buffers<'_> {
+    /// Whether the first `bytes` of them can be read; looked at before a file is changed.
     ///
     /// # Safety
-    /// `buffer` is what the program passed for this, good or bad.
-    unsafe fn copy(&self, way: Way, buffer: *mut u8, at: usize, bytes: usize) -> bool {
-        let here = self.file.address(self.offset + at);
-        // SAFETY: the file's side lies below its limit, in a mapping that stays while the operation is active; the
-        // other side is the program's. The handlers were installed before any file was mapped.
-        unsafe {
-            match way {
-                Way::Read => copy::copy(buffer, here, bytes, copy::AROUND_INTO_BUFFER),
-                Way::Write => copy::copy(here, buffer, bytes, copy::AROUND_INTO_FILE),
-            }
+    /// The handlers of `fault` are installed.
+    unsafe fn are_readable(&self, bytes: usize) -> bool {
+        let mut left = bytes;
+        self.parts.iter().all(|part| {
+            let here = part.iov_len.min(left);
+            left -= here;
+            // SAFETY: as the caller promises.
+            unsafe { copy::is_readable(part.iov_base.cast(), here) }
+        })
+    }
+
+    /// Whether they lie where a program's addresses can: the kernel looks at that before it begins.
+    fn are_in_bounds(&self) -> bool {
+        self.parts.iter().all(|part| {
+            (part.iov_base as usize).checked_add(part.iov_len).is_some_and(|end| end <= ADDRESSES_END)
+        })
+    }
+}
+
+impl Operation {
+    /// The lock of `bytes` for a write, none inside for a read; none at all if it can't be had.
+    fn lock(&self, way: Way, bytes: usize) -> Option<Option<Guard>> {
+        match way {
+            Way::Read => Some(None),
+            Way::Write => ranges::lock(self.file.identity(), self.offset, bytes).map(Some),
         }
     }
 
-    /// After the copies: whether they count.
-    fn finish(self, fd: c_int, way: Way) -> Option<usize> {
-        // SAFETY: this operation found the file, and is active.
-        if !unsafe { self.file.still_reaches(self.limit) } {
-            return None;
+    /// Copies what is served; false at any fault.
+    ///
+    /// # Safety
+    /// The buffers are what the program passed for this, good or bad.
+    unsafe fn copy(&self, way: Way, buffers: &Buffers) -> bool {
+        let mut at = 0;
+        buffers.parts.iter().all(|part| {
+            let bytes = part.iov_len.min(self.served - at);
+            let here = self.file.address(self.offset + at);
+            let there: *mut u8 = part.iov_base.cast();
+            at += bytes;
+            // SAFETY: the file's side lies below its limit, in a mapping that stays while the operation is active; the
+            // other side is the program's. The handlers were installed before any file was mapped.
+            unsafe {
+                match way {
+                    Way::Read => copy::copy(there, here, bytes, copy::AROUND_INTO_BUFFER),
+                    Way::Write => copy::copy(here, there, bytes, copy::AROUND_INTO_FILE),
+                }
+            }
+        })
+    }
+
+    /// Does it; none at any fault, and if the file was cut meanwhile. A write holds its range.
+    ///
+    /// # Safety
+    /// As [`Operation::copy`]; for a write, the buffers were found readable.
+    unsafe fn run(self, fd: c_int, way: Way, buffers: &Buffers, guard: Option<&Guard>) -> Option<usize> {
+        loop {
+            // SAFETY: passed on; this operation found the file, and is active.
+            let is_done = unsafe { self.copy(way, buffers) && self.file.still_reaches(self.limit) };
+            if !is_done {
+                return None;
+            }
+            // A handler of this thread may have written in the middle of this: then its write was the first.
+            if !guard.is_some_and(Guard::was_interrupted) {
+                break;
+            }
         }
         let slot: &Slot = self.active.slot();
         match way {
@@ -103,46 +161,177 @@ impl Operation {
     }
 }
 
-/// Serves a read or write, or a beginning of it; none if the kernel is to do it.
+/// Serves a read or write, or a beginning of it; none if the kernel is to do it. With a write goes the lock of the whole
+/// range, until all of it is written.
 ///
 /// # Safety
-/// As `pread` and `pwrite`; a bad buffer is no error here.
-unsafe fn serve(fd: c_int, way: Way, buffer: *mut u8, bytes: usize, offset: i64) -> Option<usize> {
-    // The kernel looks at a buffer's bounds before it begins.
-    let in_parts = (buffer as usize).checked_add(bytes).is_some_and(|end| end <= ADDRESSES_END);
-    let operation = prepare(fd, way, bytes, offset, in_parts)?;
-    // SAFETY: the buffer is the program's; it is looked at before the file is changed.
-    let is_done = unsafe {
-        (way == Way::Read || copy::is_readable(buffer, operation.served))
-            && operation.copy(way, buffer, 0, operation.served)
-    };
-    if is_done { operation.finish(fd, way) } else { None }
+/// As `preadv` and `pwritev`; a bad buffer is no error here.
+unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(usize, Option<Guard>)> {
+    let in_parts = buffers.parts.len() == 1 && buffers.are_in_bounds();
+    let operation = prepare(fd, way, buffers.bytes, offset, in_parts)?;
+    // SAFETY: the buffers are the program's.
+    if way == Way::Write && !unsafe { buffers.are_readable(operation.served) } {
+        return None;
+    }
+    let guard = operation.lock(way, buffers.bytes)?;
+    // SAFETY: passed on.
+    let served = unsafe { operation.run(fd, way, buffers, guard.as_ref()) }?;
+    Some((served, guard))
 }
 
-/// Learns from an operation that the kernel did.
-fn follow(fd: c_int, way: Way, offset: i64, result: isize) {
-    // At once: what lies elsewhere must cost next to nothing, and is not counted.
-    if descriptors::is_kernels(fd) {
+/// Serves a read or write at the descriptor's position; none if the kernel is to do it.
+///
+/// The kernel keeps the position. It is moved on first, by one call that says where it was, so that no two operations
+/// get the same range. If the range then can't be served, the kernel reads or writes it where it is, and the position
+/// is moved back by what is missing.
+///
+/// # Safety
+/// As `readv` and `writev`; a bad buffer is no error here.
+unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
+    let expected = descriptors::position(fd)?;
+    let bytes = i64::try_from(buffers.bytes).ok()?;
+    let operation = prepare(fd, way, buffers.bytes, expected, false)?;
+    // SAFETY: the buffers are the program's.
+    if way == Way::Write && !unsafe { buffers.are_readable(buffers.bytes) } {
+        return None;
+    }
+    let start = kernel::move_position(fd, bytes)? - bytes;
+    descriptors::note_position(fd, start + bytes);
+    let operation =
+        if start == expected { Some(operation) } else { prepare(fd, way, buffers.bytes, start, false) };
+    let served = operation.and_then(|operation| {
+        let guard = operation.lock(way, buffers.bytes)?;
+        // SAFETY: passed on.
+        unsafe { operation.run(fd, way, buffers, guard.as_ref()) }
+    });
+    if let Some(served) = served {
+        return Some(served as isize);
+    }
+    let guard = lock_for_kernel(fd, way, Some(start), buffers.bytes);
+    let result = kernel::transfer_at(fd, way == Way::Write, buffers.parts, start);
+    drop(guard);
+    let missing = bytes - result.max(0) as i64;
+    if missing > 0 {
+        kernel::keeping_errno(|| kernel::move_position(fd, -missing));
+        descriptors::note_position(fd, start + bytes - missing);
+    }
+    follow(fd, way, Some(start), result);
+    Some(result)
+}
+
+/// The lock of a range that the kernel is to write, if any process may map the file for writing; at an offset, or at
+/// the descriptor's position.
+fn lock_for_kernel(fd: c_int, way: Way, offset: Option<i64>, bytes: usize) -> Option<Guard> {
+    if way == Way::Read || bytes == 0 || descriptors::is_other(fd) {
+        return None;
+    }
+    let identity = mapped_identity(fd)?;
+    let offset = offset.or_else(|| kernel::move_position(fd, 0))?;
+    ranges::lock(identity, usize::try_from(offset).ok()?, bytes)
+}
+
+/// What tells the descriptor's file apart, if any process may map it for writing.
+fn mapped_identity(fd: c_int) -> Option<shared::Identity> {
+    if descriptors::is_shown(fd) {
+        let active = stats::mine().enter();
+        let identity = descriptors::shown(fd).map(|shown| files::at(shown.index).identity());
+        drop(active);
+        return identity.filter(|&identity| shared::is_mapped(identity));
+    }
+    // The first time, what is cheaper than looking at the memory that all processes share.
+    if !shared::is_attached() {
+        descriptors::identity(fd)?;
+    }
+    if !shared::is_any_mapped() {
+        return None;
+    }
+    let identity = descriptors::identity(fd)?;
+    if shared::is_mapped(identity) {
+        return Some(identity);
+    }
+    shared::forget_ended_at_times();
+    None
+}
+
+/// After the kernel's write without a lock: if another process has mapped the file since, its writes may be mixed with
+/// this one, which is done once more, as the later one.
+fn repeat_if_mapped(fd: c_int, buffers: &[iovec], offset: Option<i64>, result: isize) {
+    if descriptors::is_other(fd) || !shared::is_attached() || !shared::is_any_mapped() {
+        return;
+    }
+    let is_appending = || kernel::status_flags(fd).is_none_or(|flags| flags & libc::O_APPEND != 0);
+    let Some(identity) = mapped_identity(fd).filter(|_| !kernel::keeping_errno(is_appending)) else {
+        return;
+    };
+    let start = offset.or_else(|| began_at(fd, result)).and_then(|start| usize::try_from(start).ok());
+    let all: usize = buffers.iter().map(|each| each.iov_len).sum();
+    if let Some(start) = start.filter(|_| all == result.max(0).unsigned_abs() && all > 0) {
+        let guard = ranges::lock(identity, start, all);
+        kernel::keeping_errno(|| kernel::transfer_at(fd, true, buffers, start as i64));
+        drop(guard);
+    }
+}
+
+/// The kernel's part: what is not served, under the lock that a write needs, and what is learnt from it.
+///
+/// # Safety
+/// As the call; where the kernel has moved bytes, `buffers` gives the buffers that it has read.
+unsafe fn by_kernel<'a>(
+    fd: c_int,
+    way: Way,
+    offset: Option<i64>,
+    (bytes, buffers): (usize, impl FnOnce() -> &'a [iovec]),
+    kernel: impl FnOnce() -> isize,
+) -> isize {
+    if !crate::served::any() {
+        return kernel();
+    }
+    let guard = lock_for_kernel(fd, way, offset, bytes);
+    let result = kernel();
+    if way == Way::Write && guard.is_none() && result > 0 {
+        repeat_if_mapped(fd, buffers(), offset, result);
+    }
+    drop(guard);
+    follow(fd, way, offset, result);
+    result
+}
+
+/// Learns from an operation that the kernel did, at an offset, or at the descriptor's position.
+fn follow(fd: c_int, way: Way, offset: Option<i64>, result: isize) {
+    // At once: what lies elsewhere must cost next to nothing.
+    if !descriptors::is_shown(fd) {
+        descriptors::count(fd, result.max(0).unsigned_abs());
+        if offset.is_none() {
+            descriptors::advance_position(fd, result);
+        }
         return;
     }
     let slot = stats::mine();
     slot.count(Counter::Passed, 1);
     let active = slot.enter();
     let Some(shown) = descriptors::shown(fd) else {
-        drop(active);
-        descriptors::count(fd, result.max(0).unsigned_abs());
         return;
     };
-    let (Ok(offset), Ok(bytes)) = (usize::try_from(offset), usize::try_from(result)) else {
-        return;
-    };
-    if bytes == 0 {
-        return;
-    }
     let file = files::at(shown.index);
     // Files that descriptors may not write here are never written here: what others write is looked up instead.
     let wrote = way == Way::Write && shown.can_write;
-    let Some(end) = offset.checked_add(bytes) else {
+    let Some(bytes) = usize::try_from(result).ok().filter(|&bytes| bytes > 0) else {
+        return;
+    };
+    if wrote {
+        file.wrote_by_kernel();
+    }
+    let start = offset.or_else(|| {
+        let before = descriptors::position(fd);
+        descriptors::advance_position(fd, result);
+        // What the hint says is enough here, but it must not be wrong for ever.
+        if before.is_some() && slot.is_time_for(Counter::Passed, RESYNC_EVERY) {
+            began_at(fd, result)
+        } else {
+            before
+        }
+    });
+    let Some(end) = start.and_then(|start| usize::try_from(start).ok()?.checked_add(bytes)) else {
         return;
     };
     // The page in which it ends, and the room up to its end.
@@ -150,8 +339,16 @@ fn follow(fd: c_int, way: Way, offset: i64, result: isize) {
         drop(active);
         descriptors::remap(fd);
     } else if way == Way::Read || wrote {
-        file.follow(offset, bytes, wrote);
+        file.follow(end - bytes, bytes, wrote);
     }
+}
+
+/// Where the kernel's operation at the descriptor's position began, by asking where the position is now.
+fn began_at(fd: c_int, result: isize) -> Option<i64> {
+    descriptors::position(fd)?;
+    let now = kernel::keeping_errno(|| kernel::move_position(fd, 0))?;
+    descriptors::note_position(fd, now);
+    now.checked_sub(result as i64)
 }
 
 /// A whole `pread` or `pwrite`; `kernel` does what is not served, from a buffer, a length and an offset.
@@ -166,77 +363,101 @@ pub unsafe fn transfer(
     offset: i64,
     kernel: impl FnOnce(*mut c_void, usize, i64) -> isize,
 ) -> isize {
-    // SAFETY: passed on.
-    let served = unsafe { serve(fd, way, buffer.cast(), bytes, offset) }.unwrap_or(0);
-    if served == bytes && bytes > 0 {
-        return served as isize;
+    if descriptors::is_shown(fd) {
+        let buffers = Buffers { parts: &[iovec { iov_base: buffer, iov_len: bytes }], bytes };
+        // SAFETY: passed on.
+        if let Some((served, guard)) = unsafe { serve(fd, way, &buffers, offset) } {
+            if served == bytes {
+                return served as isize;
+            }
+            let rest = offset + served as i64;
+            let result = kernel(buffer.wrapping_byte_add(served), bytes - served, rest);
+            drop(guard);
+            follow(fd, way, Some(rest), result);
+            return served as isize + result.max(0);
+        }
     }
-    let rest = offset.wrapping_add(served as i64);
-    let result = kernel(buffer.wrapping_byte_add(served), bytes - served, rest);
-    if crate::served::any() {
-        follow(fd, way, rest, result);
-    }
-    if served > 0 { served as isize + result.max(0) } else { result }
+    let parts = [iovec { iov_base: buffer, iov_len: bytes }];
+    // SAFETY: the caller's buffer.
+    unsafe { by_kernel(fd, way, Some(offset), (bytes, || &parts), || kernel(buffer, bytes, offset)) }
 }
 
-/// Serves a read or write of several buffers as a whole; none if the kernel is to do it.
+/// A whole `read` or `write`.
 ///
 /// # Safety
-/// As `preadv` and `pwritev`; bad pointers are no error here.
-unsafe fn serve_vector(
+/// As `read` and `write`.
+pub unsafe fn transfer_here(
     fd: c_int,
     way: Way,
+    buffer: *mut c_void,
+    bytes: usize,
+    kernel: impl FnOnce() -> isize,
+) -> isize {
+    if descriptors::is_shown(fd) {
+        let buffers = Buffers { parts: &[iovec { iov_base: buffer, iov_len: bytes }], bytes };
+        // SAFETY: passed on.
+        if let Some(result) = unsafe { serve_here(fd, way, &buffers) } {
+            return result;
+        }
+    }
+    let parts = [iovec { iov_base: buffer, iov_len: bytes }];
+    // SAFETY: the caller's buffer.
+    unsafe { by_kernel(fd, way, None, (bytes, || &parts), kernel) }
+}
+
+/// Gives the program's array of buffers to `work`; none if it can't be served as it is.
+///
+/// # Safety
+/// As `preadv`; bad pointers are no error here.
+unsafe fn with_buffers<T>(
+    fd: c_int,
     vector: *const iovec,
     count: c_int,
-    offset: i64,
-) -> Option<usize> {
+    work: impl FnOnce(&Buffers) -> Option<T>,
+) -> Option<T> {
     descriptors::shown(fd)?;
     let count = usize::try_from(count).ok().filter(|count| (1..=BUFFERS_MAX).contains(count))?;
-    let mut buffers = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; BUFFERS_MAX];
+    let mut parts = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; BUFFERS_MAX];
     // SAFETY: the program's array may be bad, and the copy ends at a fault; ours has room for `count`.
     let is_read = unsafe {
         let bytes = count * size_of::<iovec>();
-        copy::copy(buffers.as_mut_ptr().cast(), vector.cast(), bytes, copy::AROUND_INTO_BUFFER)
+        copy::copy(parts.as_mut_ptr().cast(), vector.cast(), bytes, copy::AROUND_INTO_BUFFER)
     };
-    let buffers = buffers.get(..count).filter(|_| is_read)?;
-    let bytes = buffers
+    let parts = parts.get(..count).filter(|_| is_read)?;
+    let bytes = parts
         .iter()
         .try_fold(0usize, |sum, each| sum.checked_add(each.iov_len))
         .filter(|&sum| sum <= isize::MAX as usize)?;
-    let operation = prepare(fd, way, bytes, offset, false)?;
-    // SAFETY: looked at before the file is changed.
-    let is_good = way == Way::Read
-        || buffers.iter().all(|each| unsafe { copy::is_readable(each.iov_base.cast(), each.iov_len) });
-    let mut at = 0;
-    let is_done = is_good
-        && buffers.iter().all(|each| {
-            // SAFETY: the program's buffer; their lengths add up to what is served.
-            let is_done = unsafe { operation.copy(way, each.iov_base.cast(), at, each.iov_len) };
-            at += each.iov_len;
-            is_done
-        });
-    if is_done { operation.finish(fd, way) } else { None }
+    work(&Buffers { parts, bytes })
 }
 
-/// A whole `preadv` or `pwritev`.
+/// A whole `preadv` or `pwritev`, or `readv` or `writev`, which have no offset.
 ///
 /// # Safety
-/// As `preadv` and `pwritev`.
+/// As they.
 pub unsafe fn transfer_vector(
     fd: c_int,
     way: Way,
     vector: *const iovec,
     count: c_int,
-    offset: i64,
+    offset: Option<i64>,
     kernel: impl FnOnce() -> isize,
 ) -> isize {
     // SAFETY: passed on.
-    if let Some(served) = unsafe { serve_vector(fd, way, vector, count, offset) } {
-        return served as isize;
+    let served = unsafe {
+        with_buffers(fd, vector, count, |buffers| match offset {
+            // In one part, since there may be several buffers: all or nothing.
+            Some(offset) => serve(fd, way, buffers, offset)
+                .filter(|(served, _)| *served == buffers.bytes)
+                .map(|(served, _)| served as isize),
+            None => serve_here(fd, way, buffers),
+        })
+    };
+    if let Some(served) = served {
+        return served;
     }
-    let result = kernel();
-    if crate::served::any() {
-        follow(fd, way, offset, result);
-    }
-    result
+    // SAFETY: where bytes were moved, the array was good.
+    let parts = || unsafe { core::slice::from_raw_parts(vector, count.max(0).unsigned_abs() as usize) };
+    // SAFETY: passed on.
+    unsafe { by_kernel(fd, way, offset, (VECTOR_BYTES, parts), kernel) }
 }

@@ -1,8 +1,10 @@
-//! What is known of each descriptor: nothing yet, that the kernel serves it, or which mapped file it shows.
+//! What is known of each descriptor: nothing yet, that the kernel serves it, or which mapped file it shows; and where its
+//! position probably is, if no other descriptor shares its open file description.
 
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 use libc::c_int;
 
+use crate::shared::{self, Identity};
 use crate::{fault, files, kernel, lock, served};
 
 /// Higher descriptors go to the kernel.
@@ -14,19 +16,31 @@ const TAG: u32 = 3;
 const UNKNOWN: u32 = 0;
 const KERNEL: u32 = 1;
 const SHOWN: u32 = 2;
+/// No regular file on a served device.
+const OTHER: u32 = 3;
 const WRITABLE: u32 = 4;
 const COUNT_SHIFT: u32 = 2;
 const INDEX_SHIFT: u32 = 3;
 
-static ALL: [AtomicU32; DESCRIPTORS] = [const { AtomicU32::new(UNKNOWN) }; DESCRIPTORS];
+struct Descriptor {
+    state: AtomicU32,
+    /// Where its position was last seen: a hint, which may be wrong. [`SHARED`] if others may move it.
+    position: AtomicI64,
+}
+
+/// The description may be shared, or was not opened here: the kernel does what depends on its position.
+const SHARED: i64 = -1;
+
+static ALL: [Descriptor; DESCRIPTORS] =
+    [const { Descriptor { state: AtomicU32::new(UNKNOWN), position: AtomicI64::new(SHARED) } }; DESCRIPTORS];
+/// Descriptors from here on were never seen.
 static HIGH: AtomicU32 = AtomicU32::new(0);
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// How often a process of this user has made a descriptor append: in memory that all of them share, since descriptors
-/// that were inherited or passed on share that flag.
-static APPENDS: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
-/// How many of these are known in this process.
+/// How often a process of this user has made a descriptor append, as far as is known here: descriptors that were
+/// inherited or passed on share that flag.
 static APPENDS_KNOWN: AtomicU32 = AtomicU32::new(0);
+static IS_APPENDS_KNOWN: AtomicBool = AtomicBool::new(false);
 
 /// What a descriptor shows.
 #[derive(Clone, Copy)]
@@ -36,7 +50,54 @@ pub struct Shown {
 }
 
 fn slot(fd: c_int) -> Option<&'static AtomicU32> {
-    ALL.get(usize::try_from(fd).ok()?)
+    Some(&ALL.get(usize::try_from(fd).ok()?)?.state)
+}
+
+fn position_slot(fd: c_int) -> Option<&'static AtomicI64> {
+    Some(&ALL.get(usize::try_from(fd).ok()?)?.position)
+}
+
+fn raise_high(fd: c_int) {
+    let above = fd.unsigned_abs() + 1;
+    if HIGH.load(Ordering::Relaxed) < above {
+        HIGH.fetch_max(above, Ordering::Relaxed);
+    }
+}
+
+/// Where a descriptor's position probably is; none if its description may be shared.
+pub fn position(fd: c_int) -> Option<i64> {
+    let position = position_slot(fd)?.load(Ordering::Relaxed);
+    (position >= 0).then_some(position)
+}
+
+/// The position was seen to be here.
+pub fn note_position(fd: c_int, position: i64) {
+    if let Some(slot) = position_slot(fd).filter(|slot| position >= 0 && slot.load(Ordering::Relaxed) >= 0) {
+        slot.store(position, Ordering::Relaxed);
+    }
+}
+
+/// The kernel moved the position on by a read or write.
+pub fn advance_position(fd: c_int, result: isize) {
+    if let Some(before) = position(fd).filter(|_| result > 0) {
+        note_position(fd, before.saturating_add(result as i64));
+    }
+}
+
+/// Others may have this descriptor's description, too, from now on.
+pub fn share_description(fd: c_int) {
+    if let Some(slot) = position_slot(fd).filter(|slot| slot.load(Ordering::Relaxed) != SHARED) {
+        slot.store(SHARED, Ordering::Relaxed);
+    }
+}
+
+/// All descriptors' descriptions may be another process's, too, from now on.
+pub fn share_descriptions() {
+    for descriptor in &ALL[..(HIGH.load(Ordering::Relaxed) as usize).min(DESCRIPTORS)] {
+        if descriptor.position.load(Ordering::Relaxed) != SHARED {
+            descriptor.position.store(SHARED, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The process whose descriptors these are.
@@ -44,32 +105,14 @@ pub fn belong_to_this_process() {
     OWNER.store(kernel::process(), Ordering::Relaxed);
 }
 
-/// Called once, when the library is loaded; false if there is no memory to share.
-pub fn share() -> bool {
-    let base = kernel::map_shared_file(files::PAGE);
-    if let Some(base) = base {
-        APPENDS.store(base.cast(), Ordering::Release);
-        APPENDS_KNOWN
-            .store(appends().map_or(0, |appends| appends.load(Ordering::Acquire)), Ordering::Relaxed);
-    }
-    base.is_some()
-}
-
-fn appends() -> Option<&'static AtomicU32> {
-    // SAFETY: null, or the mapping made when the library was loaded, which stays.
-    unsafe { APPENDS.load(Ordering::Acquire).as_ref() }
-}
-
 /// A descriptor appends from now on; so do its copies, and which ones these are is not known.
 pub fn appends_now() {
-    if let Some(appends) = appends() {
-        appends.fetch_add(1, Ordering::AcqRel);
-    }
+    shared::count_append();
 }
 
 /// Whether no descriptor was made to append since it was looked at; if one was, none shows anything any more.
 pub fn none_appends() -> bool {
-    let Some(now) = appends().map(|appends| appends.load(Ordering::Acquire)) else {
+    let Some(now) = shared::appends() else {
         return false;
     };
     if now == APPENDS_KNOWN.load(Ordering::Relaxed) {
@@ -77,7 +120,7 @@ pub fn none_appends() -> bool {
     }
     // Known first: one more that comes meanwhile is found next time.
     APPENDS_KNOWN.store(now, Ordering::Relaxed);
-    forget_range(0, u32::MAX);
+    forget_files();
     false
 }
 
@@ -92,9 +135,31 @@ pub fn shown(fd: c_int) -> Option<Shown> {
         .then_some(Shown { index: (value >> INDEX_SHIFT) as usize, can_write: value & WRITABLE != 0 })
 }
 
-/// Whether it was found that nothing of this descriptor can be served.
-pub fn is_kernels(fd: c_int) -> bool {
-    slot(fd).is_some_and(|slot| slot.load(Ordering::Relaxed) & TAG == KERNEL)
+/// Whether the descriptor shows a file, as far as is known without looking.
+pub fn is_shown(fd: c_int) -> bool {
+    slot(fd).is_some_and(|slot| slot.load(Ordering::Relaxed) & TAG == SHOWN)
+}
+
+/// What tells the descriptor's file apart, if that may be a served one: by the table alone if it shows one.
+pub fn identity(fd: c_int) -> Option<Identity> {
+    let slot = slot(fd)?;
+    if slot.load(Ordering::Relaxed) & TAG == OTHER {
+        return None;
+    }
+    kernel::keeping_errno(|| {
+        let stat = kernel::fstat(fd)?;
+        let can_be = stat.st_mode & libc::S_IFMT == libc::S_IFREG && served::is_device(stat.st_dev);
+        let seen = slot.load(Ordering::Relaxed);
+        if !can_be && seen & TAG != SHOWN {
+            let _ = slot.compare_exchange(seen, OTHER, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        can_be.then(|| Identity::new(stat.st_dev, stat.st_ino))
+    })
+}
+
+/// Whether it was found that the descriptor has nothing to do with served files.
+pub fn is_other(fd: c_int) -> bool {
+    slot(fd).is_none_or(|slot| slot.load(Ordering::Relaxed) & TAG == OTHER)
 }
 
 /// Counts an operation that the kernel did on a descriptor, large ones for more; after enough of them its file is mapped,
@@ -122,9 +187,10 @@ fn look(fd: c_int, slot: &AtomicU32) {
     if slot.load(Ordering::Relaxed) & TAG != UNKNOWN || !are_this_process_s() {
         return;
     }
-    HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
+    raise_high(fd);
     let value = match classify(fd) {
         Found::Kernel => KERNEL,
+        Found::Other => OTHER,
         Found::Later => UNKNOWN,
         Found::File { index, can_write } => {
             SHOWN | if can_write { WRITABLE } else { 0 } | (index as u32) << INDEX_SHIFT
@@ -134,20 +200,31 @@ fn look(fd: c_int, slot: &AtomicU32) {
 }
 
 enum Found {
+    Other,
     Kernel,
     Later,
     File { index: usize, can_write: bool },
 }
 
 fn classify(fd: c_int) -> Found {
-    let (Some(stat), Some(flags)) = (kernel::fstat(fd), kernel::status_flags(fd)) else {
+    served::resolve();
+    let Some(stat) = kernel::fstat(fd) else {
+        return Found::Kernel;
+    };
+    if stat.st_mode & libc::S_IFMT != libc::S_IFREG || !served::is_device(stat.st_dev) {
+        return Found::Other;
+    }
+    shared::attach();
+    // Before the flags are read: what appends from now on is found out later.
+    if !IS_APPENDS_KNOWN.swap(true, Ordering::Relaxed) {
+        APPENDS_KNOWN.store(shared::appends().unwrap_or(0), Ordering::Relaxed);
+    }
+    let Some(flags) = kernel::status_flags(fd) else {
         return Found::Kernel;
     };
     let access = flags & libc::O_ACCMODE;
     // A mapping needs read access, whatever it is for.
-    let can_be = stat.st_mode & libc::S_IFMT == libc::S_IFREG
-        && flags & libc::O_PATH == 0
-        && (access == libc::O_RDONLY || access == libc::O_RDWR);
+    let can_be = flags & libc::O_PATH == 0 && (access == libc::O_RDONLY || access == libc::O_RDWR);
     if !can_be || !served::has(fd, stat.st_dev) || kernel::has_lease(fd) {
         return Found::Kernel;
     }
@@ -161,7 +238,8 @@ fn classify(fd: c_int) -> Found {
         && flags & libc::O_APPEND == 0
         && !served::is_strict()
         && (user == stat.st_uid || user == 0)
-        && stat.st_mode & (libc::S_ISUID | libc::S_ISGID) == 0;
+        && stat.st_mode & (libc::S_ISUID | libc::S_ISGID) == 0
+        && shared::maps(Identity::new(stat.st_dev, stat.st_ino));
     if !fault::install() {
         return Found::Kernel;
     }
@@ -175,6 +253,12 @@ fn classify(fd: c_int) -> Found {
 ///
 /// A child of `vfork` shares this table, but closes descriptors of its own: there it does nothing.
 pub fn forget(fd: c_int) {
+    share_description(fd);
+    forget_file(fd);
+}
+
+/// The same for a descriptor that stays open.
+pub fn forget_file(fd: c_int) {
     let Some(slot) = slot(fd) else {
         return;
     };
@@ -196,10 +280,20 @@ fn forget_shown(fd: c_int, slot: &AtomicU32) {
     }
 }
 
-/// A descriptor is new: whatever is known is of one that had its number.
+/// A descriptor is new, of a description that others may have: whatever is known is of one that had its number.
 pub fn renew(fd: c_int) {
     if let Some(slot) = slot(fd) {
         renew_slot(slot);
+        share_description(fd);
+    }
+}
+
+/// The same for a file that was opened by this call: nobody else has its description yet.
+pub fn renew_opened(fd: c_int) {
+    if let (Some(slot), Some(position)) = (slot(fd), position_slot(fd)) {
+        renew_slot(slot);
+        raise_high(fd);
+        position.store(0, Ordering::Relaxed);
     }
 }
 
@@ -209,18 +303,25 @@ fn renew_slot(slot: &AtomicU32) {
     }
 }
 
-/// The file must be mapped anew, longer: at the next operation.
+/// The file must be mapped again, longer: at the next operation.
 pub fn remap(fd: c_int) {
-    forget(fd);
+    forget_file(fd);
     if let Some(slot) = slot(fd) {
         let ready = served::operations_before() << COUNT_SHIFT;
         let _ = slot.compare_exchange(UNKNOWN, ready, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
+fn from_to(first: u32, last: u32) -> core::ops::Range<u32> {
+    first..HIGH.load(Ordering::Relaxed).min(last.saturating_add(1))
+}
+
 /// [`forget`] for all descriptors from `first` to `last`.
 pub fn forget_range(first: u32, last: u32) {
-    for fd in first..HIGH.load(Ordering::Relaxed).min(last.saturating_add(1)) {
-        forget(fd as c_int);
-    }
+    from_to(first, last).for_each(|fd| forget(fd as c_int));
+}
+
+/// [`forget_file`] for all descriptors.
+pub fn forget_files() {
+    from_to(0, u32::MAX).for_each(|fd| forget_file(fd as c_int));
 }

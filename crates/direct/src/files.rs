@@ -11,6 +11,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::shared::{self, Identity};
 use crate::stats::{self, SLOTS};
 use crate::{copy, kernel};
 
@@ -175,7 +176,15 @@ fn reclaim() {
             continue;
         }
         known().iter().filter(is_leaving).for_each(File::free);
+        if !known().iter().any(File::is_writable) {
+            shared::maps_nothing();
+        }
     }
+}
+
+/// Files that this process may write to. Under the lock.
+pub fn for_each_writable(mut work: impl FnMut(Identity)) {
+    known().iter().filter(|file| file.is_writable()).for_each(|file| work(file.identity()));
 }
 
 /// In a child of `fork`: the parent brings the times up to date for what it wrote.
@@ -202,6 +211,14 @@ impl File {
         unmap(self.base.load(Ordering::Relaxed), self.length.load(Ordering::Relaxed));
         unmap(self.present.load(Ordering::Relaxed).cast(), self.length.load(Ordering::Relaxed) / PAGE / 8);
         self.state.store(FREE, Ordering::Release);
+    }
+
+    fn is_writable(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != FREE && self.writable.load(Ordering::Relaxed)
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity::new(self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed))
     }
 
     /// Where operations must end.
@@ -333,10 +350,14 @@ impl File {
     /// The kernel read or wrote this range, of at least a byte: it is within the file now.
     pub fn follow(&self, offset: usize, bytes: usize, wrote: bool) {
         if wrote {
-            self.dated.store(true, Ordering::Relaxed);
             self.set_present(offset, bytes);
         }
         self.follow_size(offset + bytes);
+    }
+
+    /// The kernel wrote here, and set the file's times.
+    pub fn wrote_by_kernel(&self) {
+        self.dated.store(true, Ordering::Relaxed);
     }
 
     /// Whether the next write may be served: the file's times tell of the first one since they were exact.

@@ -4,7 +4,7 @@
 //! stay as they are. Raw calls are for work that the program did not ask for; they leave `errno` alone.
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use libc::{c_int, c_void};
 
 /// The next definition of a symbol after this library's: libc's. Found at the first call.
@@ -63,6 +63,10 @@ impl Failed for c_int {
     const FAILED: Self = -1;
 }
 
+impl Failed for i64 {
+    const FAILED: Self = -1;
+}
+
 impl Failed for isize {
     const FAILED: Self = -1;
 }
@@ -111,31 +115,103 @@ pub fn has_lease(fd: c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETLEASE) != libc::F_UNLCK as libc::c_long }
 }
 
-/// Maps the file that all processes of this user share, at least so long; none if there can be no such file.
-pub fn map_shared_file(bytes: usize) -> Option<*mut u8> {
+/// Opens the file that all processes of this user share; none if there can be no such file.
+pub fn open_shared_file() -> Option<c_int> {
     // SAFETY: geteuid always succeeds.
     let user = unsafe { libc::geteuid() };
-    let name = numbered(b"/dev/shm/.warmset-direct-", user);
+    let name = numbered(b"/dev/shm/.warmset-direct-locks-", user);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    // SAFETY: a C string; the descriptor is this function's own; the kernel chooses the address.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_open, name.as_ptr(), flags, 0o600) as c_int;
-        if fd < 0 {
-            return None;
-        }
-        // Anybody can make a file of this name: it must be this user's.
-        let is_own = fstat(fd).is_some_and(|stat| {
-            stat.st_uid == user && stat.st_mode & (libc::S_IFMT | 0o077) == libc::S_IFREG
-        });
-        let is_long = is_own && libc::syscall(libc::SYS_ftruncate, fd, bytes) == 0;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let base = match is_long {
-            true => libc::syscall(libc::SYS_mmap, 0usize, bytes, protection, libc::MAP_SHARED, fd, 0usize),
-            false => -1,
-        };
-        libc::syscall(libc::SYS_close, fd);
-        (base > 0).then_some(base as *mut u8)
+    // SAFETY: a C string.
+    let fd = unsafe { libc::syscall(libc::SYS_open, name.as_ptr(), flags, 0o600) } as c_int;
+    if fd < 0 {
+        return None;
     }
+    // Anybody can make a file of this name: it must be this user's.
+    let is_own = fstat(fd)
+        .is_some_and(|stat| stat.st_uid == user && stat.st_mode & (libc::S_IFMT | 0o077) == libc::S_IFREG);
+    if !is_own {
+        close(fd);
+    }
+    is_own.then_some(fd)
+}
+
+/// Maps that file, with storage for so much.
+pub fn map_shared_file(bytes: usize) -> Option<*mut u8> {
+    let fd = open_shared_file()?;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the descriptor is this function's own; the kernel chooses the address.
+    let base = unsafe {
+        match libc::syscall(libc::SYS_fallocate, fd, 0, 0usize, bytes) {
+            0 => libc::syscall(libc::SYS_mmap, 0usize, bytes, protection, libc::MAP_SHARED, fd, 0usize),
+            _ => -1,
+        }
+    };
+    close(fd);
+    (base > 0).then_some(base as *mut u8)
+}
+
+/// A page of zeros that is zero again in a child, however that is made.
+pub fn map_own_page() -> Option<*mut u8> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: the kernel chooses the address.
+    unsafe {
+        let base = libc::syscall(libc::SYS_mmap, 0usize, 4096usize, protection, flags, -1, 0usize);
+        let is_wiped =
+            base > 0 && libc::syscall(libc::SYS_madvise, base, 4096usize, libc::MADV_WIPEONFORK) == 0;
+        is_wiped.then_some(base as *mut u8)
+    }
+}
+
+/// Keeps the open file description of a descriptor that is about to be closed, until the process ends; children do not
+/// inherit it.
+pub fn keep_description(fd: c_int) -> bool {
+    // SAFETY: the kernel chooses the address, and nothing is ever read there.
+    unsafe {
+        let base =
+            libc::syscall(libc::SYS_mmap, 0usize, 4096usize, libc::PROT_READ, libc::MAP_SHARED, fd, 0usize);
+        base > 0 && libc::syscall(libc::SYS_madvise, base, 4096usize, libc::MADV_DONTFORK) == 0
+    }
+}
+
+fn byte_lock(at: i64, kind: c_int) -> libc::flock {
+    libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: at, l_len: 1, l_pid: 0 }
+}
+
+/// Locks or unlocks a byte for a descriptor's open file description; false if another has it.
+pub fn lock_byte(fd: c_int, at: i64, kind: c_int) -> bool {
+    let lock = byte_lock(at, kind);
+    // SAFETY: the kernel reads the structure.
+    unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_OFD_SETLK, &raw const lock) == 0 }
+}
+
+/// Whether another open file description has the byte locked.
+pub fn is_byte_locked(fd: c_int, at: i64) -> bool {
+    let mut lock = byte_lock(at, libc::F_WRLCK);
+    // SAFETY: the kernel reads and fills the structure.
+    let result = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_OFD_GETLK, &raw mut lock) };
+    result != 0 || lock.l_type != libc::F_UNLCK as i16
+}
+
+/// Closes a descriptor of this library.
+pub fn close(fd: c_int) {
+    // SAFETY: the caller's own descriptor.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+}
+
+/// Waits while a word that processes share has this value; true if the time was up.
+pub fn wait_while(word: &AtomicU32, value: u32, ms: i64) -> bool {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: ms * 1_000_000 };
+    // SAFETY: the word stays, and the kernel reads the time.
+    keeping_errno(|| unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const time) != 0
+            && errno() == libc::ETIMEDOUT
+    })
+}
+
+pub fn wake_all(word: &AtomicU32) {
+    // SAFETY: the word stays.
+    keeping_errno(|| unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) });
 }
 
 /// `/proc/self/fd/N`, as a C string.
@@ -225,6 +301,20 @@ pub fn map_by_child(fd: c_int, length: usize, writable: bool) -> Option<*mut u8>
         }
     }
     (base > 0).then_some(base as *mut u8)
+}
+
+/// Moves a descriptor's position and says where it is then; none if the kernel refuses.
+pub fn move_position(fd: c_int, by: i64) -> Option<i64> {
+    // SAFETY: it takes no pointer.
+    let now = keeping_errno(|| unsafe { libc::syscall(libc::SYS_lseek, fd, by, libc::SEEK_CUR) });
+    (now >= 0).then_some(now)
+}
+
+/// Reads or writes at an offset, by a raw call: its result and `errno` are the program's.
+pub fn transfer_at(fd: c_int, is_write: bool, buffers: &[libc::iovec], offset: i64) -> isize {
+    let number = if is_write { libc::SYS_pwritev } else { libc::SYS_preadv };
+    // SAFETY: an array of buffers that the program passed, good or bad. The kernel takes the offset's low part first.
+    unsafe { libc::syscall(number, fd, buffers.as_ptr(), buffers.len(), offset, 0usize) as isize }
 }
 
 /// Brings a file's mtime and ctime up to now, for its owner.

@@ -12,6 +12,7 @@ unsafe extern "C" {
 }
 
 extern "C" fn before_fork() {
+    descriptors::share_descriptions();
     lock::take_before_fork();
 }
 
@@ -33,9 +34,8 @@ extern "C" fn on_exit() {
 /// Called once, when the library is loaded.
 pub fn watch_forks_and_exit() {
     descriptors::belong_to_this_process();
-    if !descriptors::share() {
-        return;
-    }
+    // A signal handler may be the first to call these, and finding libc's takes a lock.
+    crate::calls::find_next();
     // SAFETY: the functions live as long as the process: a preloaded library is never unloaded.
     unsafe {
         __register_atfork(
@@ -51,6 +51,8 @@ pub fn watch_forks_and_exit() {
 /// Before the process ends or becomes another program.
 pub fn before_end() {
     files::date_all();
+    // A child of `vfork` had the descriptors of its parent.
+    descriptors::share_descriptions();
     // In a child of `vfork` the counters are its parent's, which goes on.
     if descriptors::are_this_process_s() {
         stats::report();

@@ -40,17 +40,17 @@ type Path = *const c_char;
 
 // New descriptors. Whatever mode is passed, or not, goes on in its register.
 around! {
-    open(path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew }
-    open64(path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew }
-    openat(at: c_int, path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew }
-    openat64(at: c_int, path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew }
-    __open_2(path: Path, flags: c_int) -> c_int { => descriptors::renew }
-    __open64_2(path: Path, flags: c_int) -> c_int { => descriptors::renew }
-    __openat_2(at: c_int, path: Path, flags: c_int) -> c_int { => descriptors::renew }
-    __openat64_2(at: c_int, path: Path, flags: c_int) -> c_int { => descriptors::renew }
-    creat(path: Path, mode: mode_t) -> c_int { => descriptors::renew }
-    creat64(path: Path, mode: mode_t) -> c_int { => descriptors::renew }
-    dup(fd: c_int) -> c_int { => descriptors::renew }
+    open(path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    open64(path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    openat(at: c_int, path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    openat64(at: c_int, path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    __open_2(path: Path, flags: c_int) -> c_int { => descriptors::renew_opened }
+    __open64_2(path: Path, flags: c_int) -> c_int { => descriptors::renew_opened }
+    __openat_2(at: c_int, path: Path, flags: c_int) -> c_int { => descriptors::renew_opened }
+    __openat64_2(at: c_int, path: Path, flags: c_int) -> c_int { => descriptors::renew_opened }
+    creat(path: Path, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    creat64(path: Path, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    dup(fd: c_int) -> c_int { descriptors::share_description(fd) => descriptors::renew }
     fopen(path: Path, mode: Path) -> *mut FILE { => renew_stream }
     fopen64(path: Path, mode: Path) -> *mut FILE { => renew_stream }
 }
@@ -64,14 +64,22 @@ fn follow_appending(mode: Path, stream: *mut FILE) {
 }
 
 around! {
-    fdopen(fd: c_int, mode: Path) -> *mut FILE { => |stream| follow_appending(mode, stream) }
+    fdopen(fd: c_int, mode: Path) -> *mut FILE {
+        descriptors::share_description(fd) => |stream| follow_appending(mode, stream)
+    }
+}
+
+// Positions: the kernel's, but seen.
+around! {
+    lseek(fd: c_int, offset: off64_t, whence: c_int) -> off64_t { => |now| descriptors::note_position(fd, now) }
+    lseek64(fd: c_int, offset: off64_t, whence: c_int) -> off64_t { => |now| descriptors::note_position(fd, now) }
 }
 
 // Closed or replaced descriptors.
 around! {
     close(fd: c_int) -> c_int { descriptors::forget(fd) => }
-    dup2(from: c_int, to: c_int) -> c_int { if from != to { descriptors::forget(to) } => }
-    dup3(from: c_int, to: c_int, flags: c_int) -> c_int { if from != to { descriptors::forget(to) } => }
+    dup2(from: c_int, to: c_int) -> c_int { before_copy(from, to) => }
+    dup3(from: c_int, to: c_int, flags: c_int) -> c_int { before_copy(from, to) => }
     // SAFETY: the caller's stream.
     fclose(stream: *mut FILE) -> c_int { unsafe { forget_stream(stream) } => }
     // SAFETY: the caller's stream.
@@ -80,10 +88,17 @@ around! {
     freopen64(path: Path, mode: Path, stream: *mut FILE) -> *mut FILE { unsafe { forget_stream(stream) } => renew_stream }
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int { forget_closed(first, last, flags) => }
     fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-        before_command(command) => |result| follow_command(fd, command, argument, result)
+        before_command(fd, command) => |result| follow_command(fd, command, argument, result)
     }
     fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-        before_command(command) => |result| follow_command(fd, command, argument, result)
+        before_command(fd, command) => |result| follow_command(fd, command, argument, result)
+    }
+}
+
+fn before_copy(from: c_int, to: c_int) {
+    if from != to {
+        descriptors::share_description(from);
+        descriptors::forget(to);
     }
 }
 
@@ -93,10 +108,12 @@ fn forget_closed(first: c_uint, last: c_uint, flags: c_int) {
     }
 }
 
-fn before_command(command: c_int) {
-    // A lease is not given while a file is open elsewhere: a mapping counts as that.
-    if command == libc::F_SETLEASE {
-        descriptors::forget_range(0, c_uint::MAX);
+fn before_command(fd: c_int, command: c_int) {
+    match command {
+        // A lease is not given while a file is open elsewhere: a mapping counts as that.
+        libc::F_SETLEASE => descriptors::forget_files(),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => descriptors::share_description(fd),
+        _ => {}
     }
 }
 
@@ -104,7 +121,7 @@ fn follow_command(fd: c_int, command: c_int, argument: usize, result: c_int) {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => descriptors::renew(result),
         libc::F_SETFL if argument & libc::O_APPEND as usize != 0 => descriptors::appends_now(),
-        libc::F_SETFL => descriptors::forget(fd),
+        libc::F_SETFL => descriptors::forget_file(fd),
         _ => {}
     }
 }
@@ -169,6 +186,18 @@ around! {
 }
 
 type Strings = *const Path;
+
+// Another process gets the descriptors: `fork` tells by itself, but these do not.
+around! {
+    posix_spawn(out: Out, path: Path, actions: Out, attributes: Out, arguments: Strings, environment: Strings) -> c_int {
+        descriptors::share_descriptions() =>
+    }
+    posix_spawnp(out: Out, path: Path, actions: Out, attributes: Out, arguments: Strings, environment: Strings) -> c_int {
+        descriptors::share_descriptions() =>
+    }
+    system(line: Path) -> c_int { descriptors::share_descriptions() => }
+    popen(line: Path, mode: Path) -> *mut FILE { descriptors::share_descriptions() => }
+}
 
 // The process becomes another program; it goes on as it was if that fails.
 around! {

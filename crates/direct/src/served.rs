@@ -1,4 +1,5 @@
-//! Which directories are served: read from the environment when the library is loaded, fixed from then on.
+//! Which directories are served: read from the environment when the library is loaded, looked up when the first file
+//! that may be served is used, and fixed from then on.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -14,8 +15,19 @@ struct Directory {
 
 struct Directories(UnsafeCell<[Directory; DIRECTORIES_MAX]>);
 
-// SAFETY: written only by `read_environment`, while the library is loaded; entries below COUNT are never written again.
+// SAFETY: written only by `resolve`, under the lock; entries below COUNT are never written again.
 unsafe impl Sync for Directories {}
+
+/// A copy of the variable that lists them: the program may change its environment.
+struct Listed(UnsafeCell<[u8; LISTED_MAX]>);
+
+// SAFETY: written only by `read_environment`, while the library is loaded.
+unsafe impl Sync for Listed {}
+
+const LISTED_MAX: usize = DIRECTORIES_MAX * 1024;
+static LISTED: Listed = Listed(UnsafeCell::new([0; LISTED_MAX]));
+static LISTED_BYTES: AtomicUsize = AtomicUsize::new(0);
+static IS_RESOLVED: AtomicBool = AtomicBool::new(false);
 
 static DIRECTORIES: Directories =
     Directories(UnsafeCell::new([Directory { device: 0, path: &[] }; DIRECTORIES_MAX]));
@@ -65,23 +77,43 @@ pub fn read_environment() {
     if let Some(after) = after {
         OPERATIONS_BEFORE.store(u32::min(after, OPERATIONS_BEFORE_MAX), Ordering::Relaxed);
     }
-    let Some(listed) = variable(c"WARMSET_DIRECT_DIRS") else {
+    let Some(listed) = variable(c"WARMSET_DIRECT_DIRS").filter(|listed| listed.len() <= LISTED_MAX) else {
         return;
     };
-    // The program may change its environment: the paths are kept.
-    let listed: &'static [u8] = Box::leak(listed.to_vec().into_boxed_slice());
+    // SAFETY: no other thread runs code of this library while it is loaded, and LISTED_BYTES does not show it yet.
+    unsafe { (&mut *LISTED.0.get())[..listed.len()].copy_from_slice(listed) };
+    LISTED_BYTES.store(listed.len(), Ordering::Release);
+}
+
+/// Looks the directories up, once. Under the lock.
+pub fn resolve() {
+    if IS_RESOLVED.load(Ordering::Acquire) {
+        return;
+    }
+    read_limits();
+    // SAFETY: written while the library was loaded, and not any more.
+    let listed: &'static [u8] = unsafe { &(&*LISTED.0.get())[..LISTED_BYTES.load(Ordering::Acquire)] };
     let mut count = 0;
     for path in listed.split(|&byte| byte == b':') {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         if let Some(device) =
             device_of(path).filter(|_| path.first() == Some(&b'/') && count < DIRECTORIES_MAX)
         {
-            // SAFETY: no other thread runs code of this library while it is loaded, and COUNT does not show it yet.
+            // SAFETY: under the lock, and COUNT does not show it yet.
             unsafe { (*DIRECTORIES.0.get())[count] = Directory { device, path } };
             count += 1;
         }
     }
     COUNT.store(count, Ordering::Release);
+    IS_RESOLVED.store(true, Ordering::Release);
+}
+
+/// Whether a served directory is on this device.
+pub fn is_device(device: u64) -> bool {
+    if !IS_RESOLVED.load(Ordering::Acquire) {
+        crate::lock::with(resolve);
+    }
+    directories().iter().any(|each| each.device == device)
 }
 
 fn directories() -> &'static [Directory] {
@@ -90,9 +122,9 @@ fn directories() -> &'static [Directory] {
     unsafe { core::slice::from_raw_parts(DIRECTORIES.0.get().cast(), count) }
 }
 
-/// Whether any directory is served at all.
+/// Whether the environment names any directory to serve.
 pub fn any() -> bool {
-    COUNT.load(Ordering::Acquire) > 0
+    LISTED_BYTES.load(Ordering::Relaxed) > 0
 }
 
 /// After how many operations on a descriptor its file is mapped.

@@ -67,6 +67,11 @@ impl Slot {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
+    /// Whether a counter is at a multiple of `every`.
+    pub fn is_time_for(&self, counter: Counter, every: u64) -> bool {
+        self.counters[counter as usize].load(Ordering::Relaxed).is_multiple_of(every)
+    }
+
     fn restart(&self, active: u32) {
         self.active.store(active, Ordering::SeqCst);
         for counter in &self.counters {

@@ -1,4 +1,4 @@
-//! The border between the JVM and the region store: `io.warmset.region.NativeStore`.
+//! The boundary between the JVM and the region store: `io.warmset.region.NativeStore`.
 //!
 //! Ownership: Java holds numbers only. A store's handle is looked up in a table here, so a stale one is an
 //! exception and never a wild pointer; the table's reference keeps a store alive while a call uses it. Memory
@@ -15,7 +15,7 @@ use jni::sys::{jint, jlong, jlongArray, jsize, jstring};
 use warmset_region::{Config, Error, PinStart, Root, Store, memory_beside_bytes, memory_bound};
 
 use crate::errors::{Failure, guarded};
-use crate::stores::{add_store, remove_store, with_store};
+use crate::stores::{add_store, close_store, with_store, with_store_or_closed};
 
 /// `memoryLimit`
 #[unsafe(no_mangle)]
@@ -65,9 +65,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_close<'a>(
     store: jlong,
 ) {
     guarded(&mut env, (), |_| {
-        if let Some(store) = remove_store(store) {
-            store.close();
-        }
+        close_store(store);
         Ok(())
     });
 }
@@ -79,7 +77,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_createRegion<'a>(
     _: JClass<'a>,
     store: jlong,
 ) -> jlong {
-    guarded(&mut env, 0, |_| with_store(store, |store| Ok(store.create_region_id()? as jlong)))
+    guarded(&mut env, 0, |_| with_store(store, |store| Ok(store.raw().create_region()? as jlong)))
 }
 
 /// `reserve`
@@ -98,7 +96,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_reserve<'a>(
         if out.is_null() || env.get_array_length(&out)? < 1 {
             return Err(Failure::Argument("`out` must have room for one address".to_owned()));
         }
-        let (segment, address) = with_store(store, |store| Ok(store.reserve(id(region)?, size)?))?;
+        let (segment, address) = with_store(store, |store| Ok(store.raw().reserve(id(region)?, size)?))?;
         env.set_long_array_region(&out, 0, &[address as jlong])?;
         Ok(segment as jlong)
     })
@@ -117,7 +115,10 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_seal<'a>(
     guarded(&mut env, (), |_| {
         let used = u64::try_from(used_bytes)
             .map_err(|_| Failure::Argument(format!("{used_bytes} bytes cannot have been used")))?;
-        with_store(store, |store| Ok(store.seal(id(region)?, id(segment)?, used)?))
+        with_store(store, |store| {
+            // SAFETY: Java seals what it reserved, once it has written it.
+            Ok(unsafe { store.raw().seal(id(region)?, id(segment)?, used) }?)
+        })
     });
 }
 
@@ -132,7 +133,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pinStart<'a>(
 ) -> jint {
     guarded(&mut env, 0, |_| {
         with_store(store, |store| {
-            Ok(match store.pin_start(id(region)?, id(segment)?)? {
+            Ok(match store.raw().pin_start(id(region)?, id(segment)?)? {
                 PinStart::Ready => 0,
                 PinStart::Pending => 1,
                 PinStart::NoRoom => 2,
@@ -151,7 +152,10 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pinWait<'a>(
     segment: jlong,
 ) -> jlong {
     guarded(&mut env, 0, |_| {
-        with_store(store, |store| Ok(store.pin_wait(id(region)?, id(segment)?)? as jlong))
+        with_store(store, |store| {
+            // SAFETY: Java waits for what it has a hold on.
+            Ok(unsafe { store.raw().pin_wait(id(region)?, id(segment)?) }? as jlong)
+        })
     })
 }
 
@@ -165,7 +169,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pin<'a>(
     segment: jlong,
 ) -> jlong {
     guarded(&mut env, 0, |_| {
-        with_store(store, |store| Ok(store.pin_address(id(region)?, id(segment)?)? as jlong))
+        with_store(store, |store| Ok(store.raw().pin(id(region)?, id(segment)?)? as jlong))
     })
 }
 
@@ -178,7 +182,12 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_unpin<'a>(
     region: jlong,
     segment: jlong,
 ) {
-    guarded(&mut env, (), |_| with_store(store, |store| Ok(store.unpin(id(region)?, id(segment)?)?)));
+    guarded(&mut env, (), |_| {
+        with_store_or_closed(store, |store| {
+            // SAFETY: Java gives back the holds that it took, and reads at their addresses no more.
+            Ok(unsafe { store.raw().unpin(id(region)?, id(segment)?) }?)
+        })
+    });
 }
 
 /// `release`

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a handle is never used twice, so a stale one finds nothing.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use jni::sys::jlong;
@@ -11,17 +11,32 @@ use warmset_region::Store;
 
 use crate::errors::Failure;
 
-static STORES: LazyLock<HashMap<jlong, Arc<Store>>> = LazyLock::new(HashMap::new);
+static STORES: LazyLock<HashMap<jlong, Arc<Entry>>> = LazyLock::new(HashMap::new);
 static NEXT: AtomicI64 = AtomicI64::new(1);
+
+struct Entry {
+    store: Store,
+    closed: AtomicBool,
+}
 
 pub(crate) fn add_store(store: Store) -> jlong {
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
-    STORES.pin().insert(handle, Arc::new(store));
+    STORES.pin().insert(handle, Arc::new(Entry { store, closed: AtomicBool::new(false) }));
     handle
 }
 
-pub(crate) fn remove_store(handle: jlong) -> Option<Arc<Store>> {
-    STORES.pin().remove(&handle).cloned()
+/// Closes a store. It stays known as long as somebody holds some of it, so that its memory comes back with the hold.
+pub(crate) fn close_store(handle: jlong) {
+    let Some(entry) = STORES.pin().get(&handle).cloned() else { return };
+    entry.closed.store(true, Ordering::Release);
+    entry.store.close();
+    forget_if_empty(handle, &entry);
+}
+
+fn forget_if_empty(handle: jlong, entry: &Entry) {
+    if entry.store.is_empty() {
+        STORES.pin().remove(&handle);
+    }
 }
 
 /// Runs `f` on the store that `handle` names. The table's guard keeps the store alive meanwhile.
@@ -30,7 +45,24 @@ pub(crate) fn with_store<T>(
     f: impl FnOnce(&Store) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let stores = STORES.pin();
-    let store =
-        stores.get(&handle).ok_or_else(|| Failure::Argument(format!("there is no open store {handle}")))?;
-    f(store)
+    let entry = stores.get(&handle).filter(|entry| !entry.closed.load(Ordering::Acquire));
+    f(&entry.ok_or_else(|| no_store(handle))?.store)
+}
+
+/// The same for what gives a hold back, which a closed store takes, too.
+pub(crate) fn with_store_or_closed<T>(
+    handle: jlong,
+    f: impl FnOnce(&Store) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let stores = STORES.pin();
+    let entry = stores.get(&handle).ok_or_else(|| no_store(handle))?;
+    let outcome = f(&entry.store);
+    if entry.closed.load(Ordering::Acquire) {
+        forget_if_empty(handle, entry);
+    }
+    outcome
+}
+
+fn no_store(handle: jlong) -> Failure {
+    Failure::Argument(format!("there is no open store {handle}"))
 }

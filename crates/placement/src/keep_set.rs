@@ -305,7 +305,8 @@ impl KeepSet {
         }
     }
 
-    fn park(&mut self, key: Key) {
+    /// A member is held: it is not offered again until [`KeepSet::unpark`]. Unknown keys are ignored.
+    pub fn park(&mut self, key: Key) {
         if let Some(class) = self.class(key) {
             self.move_to(key, Place::Parked(class));
         }

@@ -341,7 +341,7 @@ impl Split {
     }
 
     /// Bytes of cached objects that should leave the heap. They are read there for nothing, and from the pool at the
-    /// cost of making them anew: they leave for what costs much, and stay otherwise.
+    /// cost of making them again: they leave for what costs much, and stay otherwise.
     fn shed(&mut self, tick: &SplitTick, lacks_heap: u64) -> u64 {
         self.shed_ticks = self.shed_ticks.saturating_add(1);
         if self.shed_ticks <= SHED_TICKS || self.asking.is_stiff() {

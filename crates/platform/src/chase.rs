@@ -35,7 +35,8 @@ impl Chase {
         let range = Reservation::anonymous(bytes)?;
         range.bind_to_node(node)?;
         let _ = range.prefer_huge_pages();
-        range.populate(0, bytes)?;
+        // SAFETY: nobody else knows the range.
+        unsafe { range.populate(0, bytes)? };
         Ok(Self { range, mask: bytes / LINE_BYTES - 1, at: 0 }.linked())
     }
 
@@ -73,7 +74,8 @@ impl Chase {
 impl Drop for Chase {
     fn drop(&mut self) {
         // The addresses stay; the memory goes back.
-        let _ = self.range.discard(0, self.range.len());
+        // SAFETY: nobody has a reference into it.
+        let _ = unsafe { self.range.discard(0, self.range.len()) };
     }
 }
 

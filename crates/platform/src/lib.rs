@@ -5,6 +5,7 @@ pub mod counters;
 pub mod damon;
 pub mod detach;
 pub mod extents;
+pub mod fork;
 pub mod io;
 pub mod migrate;
 pub mod mm;

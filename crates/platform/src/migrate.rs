@@ -88,7 +88,8 @@ mod tests {
     fn pages_of_this_process_are_found_and_others_are_errors() {
         let range = Reservation::anonymous(HUGE_PAGE_BYTES).unwrap();
         range.prefer_base_pages().unwrap();
-        range.populate(0, BASE_PAGE_BYTES).unwrap();
+        // SAFETY: nobody else knows the range.
+        unsafe { range.populate(0, BASE_PAGE_BYTES).unwrap() };
         let base = range.base() as u64;
         let addresses = [base, base + BASE_PAGE_BYTES as u64, 0];
         match locations(std::process::id(), &addresses) {

@@ -7,7 +7,6 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::AsFd;
 use std::ptr;
 
 use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
@@ -18,6 +17,18 @@ pub const BASE_PAGE_BYTES: usize = 4096;
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A range of addresses that stays mapped for the life of the process.
+///
+/// Who changes pages promises that nobody looks:
+/// ```compile_fail,E0133
+/// fn discard(range: &warmset_platform::mm::Reservation) {
+///     range.discard(0, range.len()).unwrap();
+/// }
+/// ```
+/// ```compile_fail,E0133
+/// fn populate(range: &warmset_platform::mm::Reservation) {
+///     range.populate(0, range.len()).unwrap();
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Reservation {
     base: usize,
@@ -55,8 +66,9 @@ impl Reservation {
         Ok(range)
     }
 
-    /// Reserves `len` bytes of hugetlb pages; they are taken from `vm.nr_hugepages` now, so a later touch
-    /// cannot fail.
+    /// Reserves `len` bytes of hugetlb pages; they are taken from `vm.nr_hugepages` now. A touch may fail all the same,
+    /// with a signal: at the limit of a cgroup, or where the nodes that the process may use have none. Populating
+    /// says so in words.
     ///
     /// # Errors
     /// `ENOMEM` when fewer huge pages are reserved than asked for.
@@ -119,26 +131,31 @@ impl Reservation {
     }
 
     /// Puts writable pages behind a part of the range: `MADV_POPULATE_WRITE`, or before Linux 5.14 by touching each.
-    /// Nobody may write to that part meanwhile.
     ///
     /// # Errors
     /// `ENOMEM` at a memory limit.
-    pub fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
+    ///
+    /// # Safety
+    /// Nobody may access that part meanwhile.
+    pub unsafe fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
         match self.advise(offset, len, Advice::LinuxPopulateWrite) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                self.touch(offset, len);
+                // SAFETY: as promised by the caller.
+                unsafe { self.touch(offset, len) };
                 Ok(())
             }
             other => other,
         }
     }
 
-    fn touch(&self, offset: usize, len: usize) {
+    /// # Safety
+    /// As for [`Reservation::populate`].
+    unsafe fn touch(&self, offset: usize, len: usize) {
         let start = self.at(offset, len);
         for page in (start..start + len).step_by(BASE_PAGE_BYTES) {
             let byte = page as *mut u8;
             // SAFETY: the byte lies inside this reservation (checked by `at`), which is mapped and writable, and
-            // the caller promises that nobody else writes there.
+            // the caller promises that nobody else accesses it.
             unsafe { ptr::write_volatile(byte, ptr::read_volatile(byte)) };
         }
     }
@@ -146,56 +163,20 @@ impl Reservation {
     /// Gives the pages of a part of the range back to the kernel; the addresses stay readable.
     ///
     /// # Errors
-    /// The kernel's; none is expected for an aligned part of the range.
-    pub fn discard(&self, offset: usize, len: usize) -> io::Result<()> {
+    /// The kernel's: `EINVAL` for reserved huge pages before Linux 5.18. The part keeps its pages then.
+    ///
+    /// # Safety
+    /// Nobody has a reference into that part: its bytes become zeros.
+    pub unsafe fn discard(&self, offset: usize, len: usize) -> io::Result<()> {
         self.advise(offset, len, Advice::LinuxDontNeed)
     }
 
     fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
         let start = self.at(offset, len);
         // SAFETY: the part lies inside this reservation (checked by `at`), and none of the advices used here
-        // unmaps; `LinuxDontNeed` zeroes pages, which is what its only caller promises its users.
+        // unmaps; `LinuxDontNeed` zeroes pages, which the caller of `discard` has promised that nobody sees.
         unsafe { mm::madvise(start as *mut c_void, len, advice)? };
         Ok(())
-    }
-
-    /// Puts `len` bytes of `file` from `file_offset` read-only at `offset` of this range.
-    ///
-    /// # Errors
-    /// The kernel's; `ENOMEM` at `vm.max_map_count`.
-    pub fn map_file(&self, offset: usize, len: usize, file: impl AsFd, file_offset: u64) -> io::Result<()> {
-        let start = self.at(offset, len);
-        // SAFETY: MAP_FIXED replaces a part of our own reservation (checked by `at`), so the address stays
-        // mapped; the caller owns that part and has no writer in it.
-        unsafe {
-            mm::mmap(
-                start as *mut c_void,
-                len,
-                ProtFlags::READ,
-                MapFlags::SHARED | MapFlags::FIXED,
-                file,
-                file_offset,
-            )?
-        };
-        Ok(())
-    }
-
-    /// Undoes [`Reservation::map_file`]: fresh anonymous memory takes the file's place in one step.
-    ///
-    /// # Errors
-    /// The kernel's; the file then stays mapped.
-    pub fn unmap_file(&self, offset: usize, len: usize) -> io::Result<()> {
-        let start = self.at(offset, len);
-        // SAFETY: as in `map_file`.
-        unsafe {
-            mm::mmap_anonymous(
-                start as *mut c_void,
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
-            )?
-        };
-        self.advise(offset, len, Advice::LinuxDontFork)
     }
 
     fn at(&self, offset: usize, len: usize) -> usize {
@@ -271,14 +252,16 @@ mod tests {
     fn a_reservation_is_aligned_and_keeps_its_addresses() {
         let range = Reservation::anonymous(4 * HUGE_PAGE_BYTES).expect("reserve");
         assert!(range.base() % HUGE_PAGE_BYTES == 0);
-        range.populate(0, HUGE_PAGE_BYTES).expect("populate");
+        // SAFETY: the range is ours.
+        unsafe { range.populate(0, HUGE_PAGE_BYTES).expect("populate") };
         // SAFETY: the range is ours and populated.
         unsafe { ptr::write_volatile(range.base() as *mut u8, 7) };
         assert_eq!(byte(range.base()), 7);
         assert!(
             range_use(range.base(), range.len()).expect("smaps").resident_bytes >= HUGE_PAGE_BYTES as u64
         );
-        range.discard(0, range.len()).expect("discard");
+        // SAFETY: nobody has a reference into it.
+        unsafe { range.discard(0, range.len()).expect("discard") };
         assert_eq!(byte(range.base()), 0, "discarded pages read as zero");
         assert_eq!(range_use(range.base(), range.len()).expect("smaps").huge_bytes, 0);
     }
@@ -288,7 +271,8 @@ mod tests {
         let range = Reservation::anonymous(2 * HUGE_PAGE_BYTES).expect("reserve");
         // SAFETY: the range is ours.
         unsafe { ptr::write_volatile((range.base() + BASE_PAGE_BYTES) as *mut u8, 7) };
-        range.touch(0, HUGE_PAGE_BYTES);
+        // SAFETY: the range is ours.
+        unsafe { range.touch(0, HUGE_PAGE_BYTES) };
         let held = range_use(range.base(), range.len()).expect("smaps").resident_bytes;
         assert_eq!(held, HUGE_PAGE_BYTES as u64);
         assert_eq!(byte(range.base() + BASE_PAGE_BYTES), 7, "what was there stays");
@@ -299,19 +283,10 @@ mod tests {
         let ranges: Vec<_> =
             (0..4).map(|_| Reservation::anonymous(HUGE_PAGE_BYTES).expect("reserve")).collect();
         for range in &ranges {
-            range.populate(0, HUGE_PAGE_BYTES).expect("populate");
+            // SAFETY: the range is ours.
+            unsafe { range.populate(0, HUGE_PAGE_BYTES).expect("populate") };
             let held = range_use(range.base(), range.len()).expect("smaps").resident_bytes;
             assert_eq!(held, HUGE_PAGE_BYTES as u64);
         }
-    }
-
-    #[test]
-    fn a_file_can_take_the_place_of_a_part_and_leave_again() {
-        let range = Reservation::anonymous(HUGE_PAGE_BYTES).expect("reserve");
-        let exe = File::open("/proc/self/exe").expect("exe");
-        range.map_file(0, BASE_PAGE_BYTES, &exe, 0).expect("map");
-        assert_eq!(byte(range.base() + 1), b'E', "an ELF header");
-        range.unmap_file(0, BASE_PAGE_BYTES).expect("unmap");
-        assert_eq!(byte(range.base() + 1), 0);
     }
 }

@@ -50,6 +50,20 @@ pub enum Error {
     /// The call does not fit the state of what it names.
     #[error("{0}")]
     Misuse(String),
+    /// A check inside the store failed: what it holds cannot be trusted any more, and it serves nothing.
+    #[error("the store has failed and serves nothing any more: {problem}; open a new one")]
+    Failed {
+        /// Which check.
+        problem: String,
+    },
+    /// Bytes that come back from disk are not those that were written there.
+    #[error("cached data is damaged in {place}: {problem}; check the disk, and compute the data anew")]
+    Damaged {
+        /// The directory of the data files.
+        place: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// A region file is not what it should be.
     #[error("{path} is not a readable region file: {problem}")]
     BadFile {

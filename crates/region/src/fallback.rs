@@ -1,43 +1,68 @@
-//! The last resort of a reader for whom there are no frames: the window.
+//! The last resort when there are no frames: the window, a bounded number of base pages outside of the pool. Writers
+//! get buffers there, readers whose segment has no frame have its bytes read into it.
 //!
-//! A nameless file is mapped read-only: nobody else can truncate it, so the mapping cannot fault. A saved
-//! region's file is read into base pages instead. Invariant: a slot of the window is one reader's until it is the
-//! segment's, from `Absent → Mapped` to `Mapped → Absent`, both under the ledger's lock; it is filled and emptied
-//! with the lock released.
+//! Invariant: a slot of the window is one writer's or reader's until it is the segment's, from `Absent → Mapped` to
+//! `Mapped → Absent`, both under the ledger's lock; it is filled and emptied with the lock released. No file is
+//! mapped: an error of the disk, or a file that somebody truncates, would be a signal in the user's process.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
+use crate::room::SpaceWaiter;
 use crate::segment::Segment;
 use crate::state::State;
 use crate::store::Shared;
 
+/// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
+const SLOT_WAIT: Duration = Duration::from_secs(2);
+
 impl Shared {
-    /// Makes an absent segment readable outside the pool and takes a hold; `None` if it is not absent any more.
+    /// Takes a slot, for which it waits for a while. `None` if there was none to be had, or none is `wanted` any more,
+    /// which is asked with the ledger locked.
+    pub fn wait_for_slot(&self, frames: u64, wanted: impl Fn() -> bool) -> Result<Option<u64>, Error> {
+        let waiter = SpaceWaiter::new(self);
+        let deadline = Instant::now() + SLOT_WAIT;
+        let mut in_time = frames <= self.pool.window_frames();
+        loop {
+            let mut ledger = self.lock()?;
+            let slot = if wanted() { ledger.window().take(frames) } else { return Ok(None) };
+            if slot.is_some() || !in_time || self.closed.load(Ordering::Acquire) {
+                return Ok(slot);
+            }
+            in_time = waiter.wait_until(ledger, deadline);
+        }
+    }
+
+    /// Makes an absent segment readable outside the pool and takes a hold; `None` if it is not absent any more, or there
+    /// may be frames for it by now.
     pub fn show(&self, segment: &Arc<Segment>) -> Result<Option<usize>, Error> {
         let frames = segment.frames();
-        let slot = {
-            let mut ledger = self.lock();
+        let is_absent = || {
             let look = segment.word.look();
-            if look.state != State::Absent || look.released {
+            look.state == State::Absent && !look.released
+        };
+        let Some(slot) = self.wait_for_slot(frames, is_absent)? else {
+            if !is_absent() {
                 return Ok(None);
             }
-            ledger.window.take(frames).ok_or_else(|| Error::NoSpace {
-                place: "this process's addresses".to_owned(),
-                reason: format!("{} bytes are on disk, and all that can be shown is in use", segment.bytes()),
-                remedy: "unpin some segments".to_owned(),
-            })?
+            return Err(Error::NoSpace {
+                place: "this store's memory".to_owned(),
+                reason: format!(
+                    "{} bytes are on disk, and all memory is held by readers or writers",
+                    segment.bytes()
+                ),
+                remedy: format!(
+                    "unpin some segments, read with fewer threads, or raise `{}`",
+                    self.config.names.budget_bytes
+                ),
+            });
         };
         let address = self.pool.window_address(slot);
-        let filled = if segment.region.backing.is_shared() {
-            self.read_to_window(segment, address)
-        } else {
-            self.map_to_window(segment, address)
-        };
+        let filled = self.read_to_window(segment, address);
         let shown = filled.is_ok() && self.take_slot(segment, address);
         if !shown {
             self.empty_slot(address, frames);
@@ -50,22 +75,13 @@ impl Shared {
 
     /// The filled slot becomes the segment's, unless another reader was faster.
     fn take_slot(&self, segment: &Segment, address: usize) -> bool {
-        let _ledger = self.lock();
+        let Ok(_ledger) = self.lock() else { return false };
         if segment.word.look().state != State::Absent {
             return false;
         }
         // Only with the ledger locked does a segment cease to be absent, but by being freed.
         segment.set_address(address);
         segment.word.map()
-    }
-
-    fn map_to_window(&self, segment: &Segment, address: usize) -> Result<(), Error> {
-        let (Some(offset), Some(file)) = (segment.offset(), segment.region.backing.file()) else {
-            return Err(Error::misuse("the segment was never written"));
-        };
-        let at = address - self.pool.window.base();
-        let mapped = self.pool.window.map_file(at, segment.disk_bytes() as usize, &*file, offset);
-        mapped.map_err(|error| Error::io("map cached data", segment.region.backing.path(), error))
     }
 
     fn read_to_window(&self, segment: &Segment, address: usize) -> Result<(), Error> {
@@ -94,7 +110,7 @@ impl Shared {
     /// Takes the segment out of the window if nobody holds it.
     pub fn hide(&self, segment: &Segment) {
         let address = {
-            let _ledger = self.lock();
+            let Ok(_ledger) = self.lock() else { return };
             let address = segment.address();
             if !segment.word.unmap() {
                 return;
@@ -104,13 +120,18 @@ impl Shared {
         self.empty_slot(address, segment.frames());
     }
 
-    fn empty_slot(&self, address: usize, frames: u64) {
+    /// A slot's pages go back to the kernel, the slot to the next user.
+    pub fn empty_slot(&self, address: usize, frames: u64) {
         let at = address - self.pool.window.base();
-        match self.pool.window.unmap_file(at, frames as usize * FRAME_BYTES) {
-            Ok(()) => self.lock().window.give(self.pool.window_slot(address), frames),
-            // The slot still shows the file: it must not be handed out again, and costs addresses only.
-            Err(error) => tracing::warn!(%error, "a mapping cannot be taken down"),
+        // SAFETY: the slot is the caller's, and nobody has a reference into it any more.
+        let discarded = unsafe { self.pool.window.discard(at, frames as usize * FRAME_BYTES) };
+        if let Err(error) = discarded {
+            tracing::warn!(%error, "pages of a buffer stay");
         }
+        if let Ok(mut ledger) = self.lock() {
+            ledger.window().give(self.pool.window_slot(address), frames);
+        }
+        self.announce_space();
     }
 }
 
@@ -119,14 +140,14 @@ mod tests {
     use crate::{Config, Error, FRAME_BYTES, Store};
 
     #[test]
-    fn without_addresses_nothing_is_lost() {
+    fn without_a_window_nothing_is_lost() {
         let dir = tempfile::tempdir().expect("dir");
         let store = Store::open(Config::new(dir.path(), 4 * FRAME_BYTES as u64)).expect("open");
         let region = store.create_region().expect("region");
         (0..8).for_each(|n| assert_eq!(region.write(&vec![n; FRAME_BYTES]).expect("write"), u64::from(n)));
         let mut pins: Vec<_> = (4..8).map(|n| region.pin(n).expect("pin")).collect();
-        let slots = crate::pool::window_frames(4);
-        let taken = store.shared.lock().window.take(slots).expect("all of them");
+        let slots = store.shared.pool.window_frames();
+        let taken = store.shared.lock().expect("it works").window().take(slots).expect("all of them");
 
         let error = region.draft(10).expect_err("nowhere");
         assert!(matches!(error, Error::Io { .. }), "{error}");
@@ -134,7 +155,7 @@ mod tests {
         let error = region.pin(0).expect_err("nowhere");
         assert!(error.is_no_space() && error.to_string().contains("unpin some"), "{error}");
 
-        store.shared.lock().window.give(taken, slots);
+        store.shared.lock().expect("it works").window().give(taken, slots);
         assert!(region.pin(0).expect("shown").iter().all(|&byte| byte == 0));
         pins.truncate(0);
         region.write(&[8; 10]).expect("write");

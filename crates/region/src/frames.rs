@@ -1,33 +1,56 @@
-//! Which frames of the pool are free, and whether pages are behind them.
+//! Which frames of the pool are free, whether pages are behind them, and which others could be.
 //!
 //! Invariant: a frame is used, warm (free, faulted in), cold (free, no pages) or changing (from one of these two
-//! to the other, by the housekeeper), and in exactly one of these. Pure bookkeeping: no address, no system call.
+//! to the other, by the housekeeper), and in exactly one of these. Pure bookkeeping: no address, no system call. Every
+//! operation takes time logarithmic in the number of frames, and linear in those it hands out.
+
+use warmset_placement::Key;
+
+use crate::failure::invariant;
+use crate::runs::Runs;
+
+/// How many frames are compared in search of the run that is cheapest to empty.
+const COMPARED_MAX: u64 = 4096;
 
 /// State of all frames.
 #[derive(Debug)]
 pub(crate) struct FrameMap {
-    warm: BitSet,
-    cold: BitSet,
+    warm: Runs,
+    cold: Runs,
+    /// Warm or cold.
+    free: Runs,
+    /// Not known to be held: free, changing, or of a segment that may be a victim.
+    movable: Runs,
+    /// Whose frame it is; keys count from 0.
+    owners: Vec<Option<Key>>,
     total: u64,
     changing: u64,
 }
 
 impl FrameMap {
     pub fn new(total: u64) -> Self {
-        Self { warm: BitSet::new(total, false), cold: BitSet::new(total, true), total, changing: 0 }
+        Self {
+            warm: Runs::new(total, false),
+            cold: Runs::new(total, true),
+            free: Runs::new(total, true),
+            movable: Runs::new(total, true),
+            owners: vec![None; total as usize],
+            total,
+            changing: 0,
+        }
     }
 
     pub fn used(&self) -> u64 {
-        self.total - self.warm.count - self.cold.count - self.changing
+        self.total - self.free.count() - self.changing
     }
 
     pub fn warm(&self) -> u64 {
-        self.warm.count
+        self.warm.count()
     }
 
     /// Frames with pages behind them, or about to have or to lose them.
     pub fn faulted(&self) -> u64 {
-        self.total - self.cold.count
+        self.total - self.cold.count()
     }
 
     /// Frames that nobody uses and nobody can take: their pages are being faulted in or given back now.
@@ -35,131 +58,123 @@ impl FrameMap {
         self.changing
     }
 
-    /// Takes `frames` contiguous frames, warm ones if possible.
+    /// Takes `frames` contiguous frames, warm ones if possible. They are held by whoever takes them.
     pub fn take(&mut self, frames: u64) -> Option<u64> {
-        let start = self.warm.find_run(frames, None);
-        let start = start.or_else(|| self.warm.find_run(frames, Some(&self.cold)))?;
-        self.take_at(start, frames);
+        let start = self.warm.find(frames).or_else(|| self.free.find(frames))?;
+        self.warm.set(start, frames, false);
+        self.cold.set(start, frames, false);
+        self.free.set(start, frames, false);
+        self.movable.set(start, frames, false);
         Some(start)
     }
 
-    fn take_at(&mut self, start: u64, frames: u64) {
-        for frame in start..start + frames {
-            if !self.warm.clear(frame) {
-                let cold = self.cold.clear(frame);
-                debug_assert!(cold, "frame {frame} is taken twice");
-            }
+    /// Says whose they are.
+    pub fn assign(&mut self, start: u64, frames: u64, key: Key) {
+        for owner in &mut self.owners[start as usize..(start + frames) as usize] {
+            invariant(owner.is_none(), || format!("a frame of segments {owner:?} and {key}"));
+            *owner = Some(key);
         }
+    }
+
+    /// Whether the segment that has these frames may be a victim, as far as that is known.
+    pub fn set_movable(&mut self, start: u64, frames: u64, movable: bool) {
+        self.movable.set(start, frames, movable);
     }
 
     /// Gives back frames that were written to.
     pub fn give(&mut self, start: u64, frames: u64) {
         for frame in start..start + frames {
-            debug_assert!(!self.is_free(frame), "frame {frame} is free already");
-            self.warm.set(frame);
+            invariant(!self.free.get(frame), || format!("frame {frame} is given back twice"));
+            self.owners[frame as usize] = None;
         }
+        self.warm.set(start, frames, true);
+        self.free.set(start, frames, true);
+        self.movable.set(start, frames, true);
     }
 
     pub fn is_free(&self, frame: u64) -> bool {
-        self.warm.get(frame) || self.cold.get(frame)
+        self.free.get(frame)
+    }
+
+    /// The first run of so many frames that demotion could empty, as far as is known of who is held.
+    pub fn movable_run(&self, frames: u64) -> Option<u64> {
+        self.movable.find(frames)
+    }
+
+    /// Of the runs of `frames` frames that could be emptied the one that costs least, among a few thousand: `cost` says
+    /// what an owner's frame costs; `None` stands for a frame that cannot be had.
+    pub fn cheapest_run(&self, frames: u64, cost: impl Fn(Key) -> Option<u64>) -> Option<u64> {
+        let first = self.movable.find(frames)?;
+        let end = self.total.min(first + frames.max(COMPARED_MAX));
+        let (mut best, mut sum, mut begin) = (None::<(u64, u64)>, 0, first);
+        let mut costs = std::collections::VecDeque::new();
+        let mut last = None;
+        for frame in first..end {
+            let owner = self.owners[frame as usize];
+            let price = match (self.movable.get(frame), owner, last) {
+                (false, ..) => None,
+                (true, None, _) => Some(0),
+                (true, Some(key), Some((before, price))) if before == key => price,
+                (true, Some(key), _) => cost(key),
+            };
+            last = owner.map(|key| (key, price));
+            let Some(price) = price else {
+                costs.clear();
+                (sum, begin) = (0, frame + 1);
+                continue;
+            };
+            costs.push_back(price);
+            sum += price;
+            if costs.len() as u64 > frames {
+                sum -= costs.pop_front().unwrap_or(0);
+                begin += 1;
+            }
+            if costs.len() as u64 == frames && best.is_none_or(|(least, _)| sum < least) {
+                best = Some((sum, begin));
+            }
+        }
+        best.map(|(_, start)| start)
+    }
+
+    /// The segments that have some of these frames.
+    pub fn owners(&self, start: u64, frames: u64) -> Vec<Key> {
+        let mut keys: Vec<Key> =
+            self.owners[start as usize..(start + frames) as usize].iter().copied().flatten().collect();
+        keys.dedup();
+        keys
     }
 
     /// Picks a cold frame to be faulted in.
     pub fn begin_fill(&mut self) -> Option<u64> {
-        let frame = self.cold.find_run(1, None)?;
-        self.cold.clear(frame);
+        let frame = self.cold.find(1)?;
+        self.cold.set(frame, 1, false);
+        self.free.set(frame, 1, false);
         self.changing += 1;
         Some(frame)
     }
 
     pub fn end_fill(&mut self, frame: u64, filled: bool) {
-        self.changing -= 1;
-        if filled { self.warm.set(frame) } else { self.cold.set(frame) }
+        self.end_change(frame, filled);
     }
 
     /// Picks a warm frame whose pages are to go back to the kernel; nobody can take it until [`FrameMap::end_drain`].
     pub fn begin_drain(&mut self) -> Option<u64> {
         let frame = self.warm.last()?;
-        self.warm.clear(frame);
+        self.warm.set(frame, 1, false);
+        self.free.set(frame, 1, false);
         self.changing += 1;
         Some(frame)
     }
 
-    pub fn end_drain(&mut self, frame: u64) {
+    pub fn end_drain(&mut self, frame: u64, drained: bool) {
+        self.end_change(frame, !drained);
+    }
+
+    fn end_change(&mut self, frame: u64, warm: bool) {
+        invariant(self.changing > 0 && !self.free.get(frame), || format!("frame {frame} did not change"));
         self.changing -= 1;
-        self.cold.set(frame);
-    }
-}
-
-/// A set of frame numbers with a hint for the next search.
-#[derive(Debug)]
-struct BitSet {
-    words: Vec<u64>,
-    len: u64,
-    count: u64,
-    hint: usize,
-}
-
-impl BitSet {
-    fn new(len: u64, full: bool) -> Self {
-        let words = vec![0; len.div_ceil(64) as usize];
-        let mut set = Self { words, len, count: 0, hint: 0 };
-        if full {
-            (0..len).for_each(|bit| set.set(bit));
-        }
-        set
-    }
-
-    fn get(&self, bit: u64) -> bool {
-        self.words[(bit / 64) as usize] >> (bit % 64) & 1 == 1
-    }
-
-    fn set(&mut self, bit: u64) {
-        let word = (bit / 64) as usize;
-        self.count += u64::from(!self.get(bit));
-        self.words[word] |= 1 << (bit % 64);
-        self.hint = self.hint.min(word);
-    }
-
-    /// True if the bit was set.
-    fn clear(&mut self, bit: u64) -> bool {
-        let was = self.get(bit);
-        self.words[(bit / 64) as usize] &= !(1 << (bit % 64));
-        self.count -= u64::from(was);
-        was
-    }
-
-    fn last(&self) -> Option<u64> {
-        let word = self.words.iter().rposition(|&word| word != 0)?;
-        Some(word as u64 * 64 + 63 - u64::from(self.words[word].leading_zeros()))
-    }
-
-    /// The first run of `len` bits that are set here or in `other`.
-    fn find_run(&mut self, len: u64, other: Option<&BitSet>) -> Option<u64> {
-        if len == 1 && other.is_none() {
-            return self.first();
-        }
-        let mut run = 0;
-        for bit in 0..self.len {
-            let set = self.get(bit) || other.is_some_and(|other| other.get(bit));
-            run = if set { run + 1 } else { 0 };
-            if run == len {
-                return Some(bit + 1 - len);
-            }
-        }
-        None
-    }
-
-    fn first(&mut self) -> Option<u64> {
-        while self.hint < self.words.len() {
-            let word = self.words[self.hint];
-            if word != 0 {
-                return Some(self.hint as u64 * 64 + u64::from(word.trailing_zeros()));
-            }
-            self.hint += 1;
-        }
-        self.hint = 0;
-        if self.count == 0 { None } else { self.first() }
+        self.free.set(frame, 1, true);
+        if warm { self.warm.set(frame, 1, true) } else { self.cold.set(frame, 1, true) }
     }
 }
 
@@ -185,14 +200,55 @@ mod tests {
     fn filling_and_draining_keep_count() {
         let mut map = FrameMap::new(70);
         let frame = map.begin_fill().expect("cold");
-        assert_eq!(map.faulted(), 1);
+        assert_eq!((map.faulted(), map.changing(), map.used()), (1, 1, 0));
         map.end_fill(frame, true);
         assert_eq!((map.warm(), map.used()), (1, 0));
         let drained = map.begin_drain().expect("warm");
         assert_eq!((map.changing(), map.used()), (1, 0), "nobody uses it");
         assert_eq!(map.take(70), None, "and nobody can take it");
-        map.end_drain(drained);
-        assert_eq!(map.changing(), 0);
+        map.end_drain(drained, false);
+        assert_eq!((map.warm(), map.faulted()), (1, 1), "the kernel refused it");
+        let drained = map.begin_drain().expect("warm");
+        map.end_drain(drained, true);
+        assert_eq!((map.warm(), map.faulted(), map.changing()), (0, 0, 0));
+        let frame = map.begin_fill().expect("cold");
+        map.end_fill(frame, false);
         assert_eq!((map.warm(), map.faulted()), (0, 0));
+    }
+
+    #[test]
+    fn the_run_that_costs_least_is_emptied_and_held_ones_are_not() {
+        let mut map = FrameMap::new(12);
+        let starts: Vec<_> = (0..12).map(|_| map.take(1).expect("free")).collect();
+        starts.iter().for_each(|&frame| map.assign(frame, 1, frame));
+        assert!(map.movable_run(1).is_none(), "what was just taken is held");
+        starts.iter().for_each(|&frame| map.set_movable(frame, 1, true));
+        map.give(8, 1);
+        let cost = |key| Some(if key < 6 { 5 } else { 1 });
+        assert_eq!(map.cheapest_run(3, cost), Some(6));
+        assert_eq!(map.owners(6, 3), [6, 7]);
+        map.set_movable(7, 1, false);
+        assert_eq!(map.cheapest_run(3, cost), Some(8));
+        assert_eq!(map.cheapest_run(3, |key| (key < 6).then_some(1)), Some(0));
+        assert_eq!(map.cheapest_run(8, cost), None);
+        assert_eq!((map.movable_run(8), map.movable_run(7)), (None, Some(0)));
+    }
+
+    #[test]
+    #[should_panic(expected = "frame 3 is given back twice")]
+    fn a_frame_is_given_back_once() {
+        let mut map = FrameMap::new(8);
+        map.take(4);
+        map.give(3, 1);
+        map.give(2, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "a frame of segments Some(1) and 2")]
+    fn a_frame_has_one_owner() {
+        let mut map = FrameMap::new(8);
+        let start = map.take(4).expect("free");
+        map.assign(start, 4, 1);
+        map.assign(start + 3, 1, 2);
     }
 }

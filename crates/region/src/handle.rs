@@ -1,6 +1,8 @@
 //! Safe handles for Rust callers: a region, a segment being written, a held segment.
 //!
-//! Invariant: a [`Pin`] is one hold; its bytes are immutable and in place until it is dropped.
+//! Invariant: a [`Pin`] is one hold; its bytes are immutable and in place until it is dropped. A [`Draft`] is the
+//! writer's hold; its bytes are its own until it is sealed or dropped. Both own what they show: neither the region's
+//! release nor the store's closing takes it away.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -23,9 +25,9 @@ impl Store {
     /// Makes an empty region.
     ///
     /// # Errors
-    /// As [`Store::create_region_id`].
+    /// [`Error::Misuse`] once the store is closed.
     pub fn create_region(&self) -> Result<Region, Error> {
-        Ok(Region { shared: Arc::clone(&self.shared), id: self.create_region_id()? })
+        Ok(Region { shared: Arc::clone(&self.shared), id: self.shared.create_region()? })
     }
 }
 
@@ -62,17 +64,18 @@ impl Region {
     /// Adds a segment of `bytes` to be filled in place.
     ///
     /// # Errors
-    /// As [`Store::reserve`].
-    pub fn draft(&self, bytes: usize) -> Result<Draft<'_>, Error> {
+    /// As [`Raw::reserve`](crate::raw::Raw::reserve).
+    pub fn draft(&self, bytes: usize) -> Result<Draft, Error> {
         let table = self.shared.region(self.id)?;
-        let (segment, address) = self.shared.reserve(&table, bytes as u64)?;
-        Ok(Draft { region: self, segment, address, bytes, sealed: false })
+        let (index, segment) = self.shared.reserve(&table, bytes as u64, false)?;
+        let address = segment.address();
+        Ok(Draft { shared: Arc::clone(&self.shared), segment, index, address, bytes, sealed: false })
     }
 
     /// Adds a sealed segment with a copy of `bytes`; returns its index.
     ///
     /// # Errors
-    /// As [`Store::reserve`] and [`Store::seal`].
+    /// As [`Region::draft`] and [`Draft::seal`].
     pub fn write(&self, bytes: &[u8]) -> Result<u64, Error> {
         let mut draft = self.draft(bytes.len())?;
         draft.copy_from_slice(bytes);
@@ -83,7 +86,7 @@ impl Region {
     /// `None` when there is no room for it now.
     ///
     /// # Errors
-    /// As [`Store::pin_start`].
+    /// As [`Raw::pin_start`](crate::raw::Raw::pin_start).
     pub fn prefetch(&self, segment: u64) -> Result<Option<Prefetch>, Error> {
         let found = self.shared.segment(self.id, segment)?;
         let held = self.shared.hold(&found)? != PinStart::NoRoom;
@@ -93,7 +96,7 @@ impl Region {
     /// Holds a segment and makes it readable.
     ///
     /// # Errors
-    /// As [`Store::pin_address`].
+    /// As [`Raw::pin`](crate::raw::Raw::pin).
     pub fn pin(&self, segment: u64) -> Result<Pin, Error> {
         let found = self.shared.segment(self.id, segment)?;
         let address = self.shared.pin(&found)?;
@@ -103,7 +106,9 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        self.shared.release(self.id);
+        if !self.shared.is_elsewhere() {
+            self.shared.release(self.id);
+        }
     }
 }
 
@@ -115,54 +120,60 @@ impl fmt::Debug for Region {
 
 /// An unsealed segment, writable through `DerefMut`. Dropped before it is sealed, it is abandoned: its memory is
 /// free again, and its index stays without bytes.
-#[derive(Debug)]
-pub struct Draft<'a> {
-    region: &'a Region,
-    segment: u64,
+pub struct Draft {
+    shared: Arc<Shared>,
+    segment: Arc<Segment>,
+    index: u64,
     address: usize,
     bytes: usize,
     sealed: bool,
 }
 
-impl Draft<'_> {
+impl Draft {
     /// Makes the first `used` bytes immutable; returns the segment's index.
     ///
     /// # Errors
-    /// As [`Store::seal`].
+    /// [`Error::Misuse`] if the region was released meanwhile, else as [`Raw::seal`](crate::raw::Raw::seal).
     pub fn seal(mut self, used: usize) -> Result<u64, Error> {
-        let found = self.region.shared.segment(self.region.id, self.segment)?;
-        self.region.shared.seal(&found, used as u64)?;
+        self.shared.seal(&self.segment, used as u64)?;
         self.sealed = true;
-        Ok(self.segment)
+        Ok(self.index)
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for Draft {
     fn drop(&mut self) {
-        if self.sealed {
-            return;
-        }
-        // A closed store has no segment any more to give back.
-        if let Ok(found) = self.region.shared.segment(self.region.id, self.segment) {
-            self.region.shared.release_segment(&found);
+        if !self.sealed && !self.shared.is_elsewhere() {
+            self.shared.abandon(&self.segment);
         }
     }
 }
 
-impl Deref for Draft<'_> {
+impl Deref for Draft {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `reserve` gave this address for `bytes` bytes; unsealed, they are this draft's alone, and the
-        // borrowed region is not released.
+        self.shared.expect_here();
+        // SAFETY: `reserve` gave this address for `bytes` bytes; the writer's hold, which is this draft's, keeps them
+        // its own until it is sealed or dropped.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
     }
 }
 
-impl DerefMut for Draft<'_> {
+impl DerefMut for Draft {
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.shared.expect_here();
         // SAFETY: as in `deref`.
         unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
+    }
+}
+
+impl fmt::Debug for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draft")
+            .field("segment", &self.index)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -177,7 +188,7 @@ impl Prefetch {
     /// Waits for the bytes.
     ///
     /// # Errors
-    /// As [`Store::pin_wait`].
+    /// As [`Raw::pin_wait`](crate::raw::Raw::pin_wait).
     pub fn wait(mut self) -> Result<Pin, Error> {
         let waited = self.shared.wait(&self.segment);
         // The hold goes to the pin, or was dropped with the error.
@@ -189,7 +200,7 @@ impl Prefetch {
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        if self.held {
+        if self.held && !self.shared.is_elsewhere() {
             let dropped = self.shared.unhold(&self.segment);
             debug_assert!(dropped.is_ok(), "a prefetch is one hold");
         }
@@ -213,6 +224,7 @@ impl Deref for Pin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        self.shared.expect_here();
         // SAFETY: the hold counted for this pin keeps the sealed bytes at this address (invariant 1 of the crate).
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.segment.bytes() as usize) }
     }
@@ -220,8 +232,10 @@ impl Deref for Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let dropped = self.shared.unhold(&self.segment);
-        debug_assert!(dropped.is_ok(), "a pin is one hold");
+        if !self.shared.is_elsewhere() {
+            let dropped = self.shared.unhold(&self.segment);
+            debug_assert!(dropped.is_ok(), "a pin is one hold");
+        }
     }
 }
 

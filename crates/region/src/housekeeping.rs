@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use warmset_placement::prefault_target;
 
 use crate::FRAME_BYTES;
-use crate::room::{Evicted, Writes};
+use crate::ledger::{Evicted, Writes};
 use crate::store::{RegionTable, Shared};
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Housekeeper {
 #[derive(Debug, Default)]
 struct Tasks {
     retired: Vec<Arc<RegionTable>>,
-    stirred: bool,
+    woken: bool,
     stopping: bool,
     /// Faulting in failed once: demand does it from now on.
     prefault_off: bool,
@@ -47,8 +47,8 @@ impl Housekeeper {
     /// Something changed that may need work.
     pub fn wake(&self) {
         let mut tasks = self.tasks.lock();
-        if !tasks.stirred {
-            tasks.stirred = true;
+        if !tasks.woken {
+            tasks.woken = true;
             self.wake.notify_one();
         }
     }
@@ -56,7 +56,7 @@ impl Housekeeper {
     pub fn retire(&self, table: Arc<RegionTable>) {
         let mut tasks = self.tasks.lock();
         tasks.retired.push(table);
-        tasks.stirred = true;
+        tasks.woken = true;
         self.wake.notify_one();
     }
 
@@ -95,7 +95,8 @@ impl Shared {
 
     fn spawn(self: &Arc<Self>, name: &str, work: fn(&Shared)) -> io::Result<()> {
         let shared = Arc::clone(self);
-        let thread = thread::Builder::new().name(name.into()).spawn(move || work(&shared))?;
+        let run = move || shared.contain(|| work(&shared));
+        let thread = thread::Builder::new().name(name.into()).spawn(run)?;
         self.keeper.threads.lock().push(thread);
         Ok(())
     }
@@ -145,10 +146,10 @@ impl Shared {
         loop {
             let retired = {
                 let mut tasks = self.keeper.tasks.lock();
-                if tasks.retired.is_empty() && tasks.stopping {
+                if tasks.retired.is_empty() && tasks.stopping || self.check().is_err() {
                     return;
                 }
-                tasks.stirred = false;
+                tasks.woken = false;
                 std::mem::take(&mut tasks.retired)
             };
             for table in &retired {
@@ -156,7 +157,7 @@ impl Shared {
             }
             let round = self.adjust_pool();
             let mut tasks = self.keeper.tasks.lock();
-            if tasks.stirred || tasks.stopping || round == Round::Worked {
+            if tasks.woken || tasks.stopping || round == Round::Worked {
                 continue;
             }
             match round {
@@ -168,31 +169,32 @@ impl Shared {
 
     /// One step towards a pool that is within its budget and has frames ready.
     fn adjust_pool(&self) -> Round {
-        let mut ledger = self.lock();
+        let Ok(mut ledger) = self.lock() else { return Round::Idle };
+        let budget_frames = ledger.budget_frames();
         // Free frames first: they go even where everything else is held.
-        if ledger.frames.faulted() > ledger.budget_frames {
-            if let Some(frame) = ledger.frames.begin_drain() {
+        if ledger.frames().faulted() > budget_frames && !self.pool.keeps_pages() {
+            if let Some(frame) = ledger.frames_mut().begin_drain() {
                 drop(ledger);
-                self.drain_frame(frame);
-                self.lock().frames.end_drain(frame);
-                self.announce_space();
-                return Round::Worked;
+                return if self.drain_frame(frame) { Round::Worked } else { Round::Idle };
             }
         }
-        if ledger.frames.used() > ledger.budget_frames {
+        if ledger.is_over_budget() {
             drop(ledger);
             return self.demote_one();
         }
         let frame_bytes = FRAME_BYTES as u64;
-        let used = ledger.frames.used();
-        let target = prefault_target(used * frame_bytes, ledger.budget_frames * frame_bytes) / frame_bytes;
-        if ledger.frames.warm() >= target || self.keeper.tasks.lock().prefault_off {
+        let used = ledger.frames().used();
+        let target = prefault_target(used * frame_bytes, budget_frames * frame_bytes) / frame_bytes;
+        if ledger.frames().warm() >= target || self.keeper.tasks.lock().prefault_off {
             return Round::Idle;
         }
-        let Some(frame) = ledger.frames.begin_fill() else { return Round::Idle };
+        let Some(frame) = ledger.frames_mut().begin_fill() else { return Round::Idle };
         drop(ledger);
-        let filled = self.pool.frames.populate(frame as usize * FRAME_BYTES, FRAME_BYTES);
-        self.lock().frames.end_fill(frame, filled.is_ok());
+        // SAFETY: a frame that is changing is nobody's.
+        let filled = unsafe { self.pool.frames.populate(frame as usize * FRAME_BYTES, FRAME_BYTES) };
+        if let Ok(mut ledger) = self.lock() {
+            ledger.frames_mut().end_fill(frame, filled.is_ok());
+        }
         self.announce_space();
         if let Err(error) = filled {
             tracing::warn!(%error, "frames are not faulted in ahead of demand");
@@ -204,20 +206,35 @@ impl Shared {
     /// The pool holds more than its budget: takes one victim, or starts writing some.
     fn demote_one(&self) -> Round {
         let mut writes = Writes::new();
-        let evicted = self.evict_one(&mut self.lock(), false, &mut writes);
+        let evicted = {
+            let Ok(mut ledger) = self.lock() else { return Round::Idle };
+            let evicted = ledger.evict_one(false, &mut writes);
+            if let Evicted::Some(demoted) = evicted {
+                self.count_demotions(&ledger, demoted);
+            }
+            evicted
+        };
         self.launch_writes(writes);
         match evicted {
-            Evicted::One => Round::Worked,
+            Evicted::Some(_) => Round::Worked,
             Evicted::Soon => Round::Blocked,
             // Held or unwritable: the next unpin or release wakes this thread.
             Evicted::Nothing | Evicted::Stuck => Round::Idle,
         }
     }
 
-    pub fn drain_frame(&self, frame: u64) {
-        if let Err(error) = self.pool.frames.discard(frame as usize * FRAME_BYTES, FRAME_BYTES) {
+    /// Gives the pages of a frame that is changing back to the kernel; false if it refuses.
+    pub fn drain_frame(&self, frame: u64) -> bool {
+        // SAFETY: a frame that is changing is nobody's.
+        let drained = unsafe { self.pool.frames.discard(frame as usize * FRAME_BYTES, FRAME_BYTES) };
+        if let Ok(mut ledger) = self.lock() {
+            ledger.frames_mut().end_drain(frame, drained.is_ok());
+        }
+        self.announce_space();
+        if let Err(error) = &drained {
             tracing::warn!(%error, "a free frame keeps its pages");
         }
+        drained.is_ok()
     }
 
     pub fn drain_transfers(&self) {

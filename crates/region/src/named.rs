@@ -83,7 +83,8 @@ impl Store {
     /// cannot be opened; [`Error::Misuse`] if it has a segment larger than this store's pool.
     pub fn open_saved(&self, path: &Path) -> Result<Region, Error> {
         self.shared.check_open()?;
-        let entries = read_entries(path)?;
+        let mut file = File::open(path).map_err(|error| Error::io("open a region", path, error))?;
+        let entries = read_entries(&mut file, path)?;
         let pool_bytes = self.shared.pool.frames.len() as u64;
         if let Some(large) = entries.iter().find(|entry| entry.bytes > pool_bytes) {
             let needed = large.bytes.next_multiple_of(FRAME_BYTES as u64);
@@ -94,7 +95,9 @@ impl Store {
                 self.shared.config.names.budget_bytes_max
             )));
         }
-        let file = DataFile::open(path).map_err(|error| Error::io("open a region", path, error))?;
+        // The file that was checked, whatever has that name by now.
+        let file =
+            DataFile::reopen_to_read(&file).map_err(|error| Error::io("open a region", path, error))?;
         let table =
             self.shared.add_region(Backing::saved(Arc::clone(&self.shared.quota), file, path.to_owned()));
         table.core.live.store(entries.len() as u64, Ordering::Release);
@@ -111,14 +114,13 @@ impl Store {
     }
 }
 
-fn read_entries(path: &Path) -> Result<Vec<Entry>, Error> {
+fn read_entries(file: &mut File, path: &Path) -> Result<Vec<Entry>, Error> {
     let failed = |error| Error::io("open a region", path, error);
     let bad = |problem| Error::BadFile { path: path.to_owned(), problem };
-    let mut file = File::open(path).map_err(failed)?;
     let file_bytes = file.metadata().map_err(failed)?.len();
-    let head = read_part(&mut file, 0, BLOCK_BYTES.min(file_bytes)).map_err(failed)?;
+    let head = read_part(file, 0, BLOCK_BYTES.min(file_bytes)).map_err(failed)?;
     let header = parse_header(&head, file_bytes).map_err(bad)?;
-    let table = read_part(&mut file, BLOCK_BYTES, header.table_bytes).map_err(failed)?;
+    let table = read_part(file, BLOCK_BYTES, header.table_bytes).map_err(failed)?;
     parse_table(&header, &table).map_err(bad)
 }
 

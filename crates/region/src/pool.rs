@@ -1,7 +1,7 @@
 //! The two address ranges of a store: the pool of frames, and the window for what has no frame.
 //!
-//! Invariant: both stay mapped until the process ends, whatever happens to the store. The window holds bounce
-//! buffers (base pages, transient) and read-only file mappings; it costs addresses only.
+//! Invariant: both stay mapped until the process ends, whatever happens to the store. The window has base pages while
+//! somebody uses them, and is small: see [`window_frames`].
 
 use std::io;
 
@@ -14,8 +14,11 @@ use crate::FRAME_BYTES;
 use crate::config::{Config, Names};
 use crate::error::Error;
 
-/// Frames of address space for bounce buffers and mappings (16 GiB), at least as large as the pool.
-const WINDOW_FRAMES_MIN: u64 = 8192;
+/// The window is at least this large (32 MiB), and at most 256 MiB.
+const WINDOW_FRAMES_MIN: u64 = 16;
+const WINDOW_FRAMES_MAX: u64 = 128;
+/// Of the budget, one part in so many is the window's.
+const WINDOW_PART: u64 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -26,7 +29,8 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub fn reserve(config: &Config) -> Result<Self, Error> {
-        let pool_frames = config.pool_frames()?;
+        let budget_frames_max = config.pool_frames()?;
+        let pool_frames = frames_beside_window(budget_frames_max);
         let pages = pool_pages(config.huge_pages.into(), page_support(&config.system)).ok_or_else(|| {
             Error::config(
                 &config.names.huge_pages,
@@ -41,7 +45,21 @@ impl Pool {
                 Error::config("node", format!("memory cannot be taken from NUMA node {node}: {error}"))
             })?;
         }
-        let window_frames = window_frames(pool_frames);
+        let window_frames = window_frames(budget_frames_max);
+        let pages_refused = |error: io::Error| {
+            Error::config(
+                &config.names.huge_pages,
+                format!(
+                    "the kernel refuses a reserved huge page ({error}): a limit of the cgroup (hugetlb.2MB.max) or \
+                     the nodes that this process may use; lower `{}`, or use `auto`",
+                    config.names.budget_bytes
+                ),
+            )
+        };
+        if pages == PoolPages::Hugetlb {
+            // SAFETY: nobody has an address in it yet.
+            unsafe { frames.populate(0, frames.len()) }.map_err(pages_refused)?;
+        }
         let window = Reservation::anonymous(window_frames as usize * FRAME_BYTES)
             .map_err(|error| no_addresses(window_frames, &error, &config.names))?;
         // EINVAL means a kernel without transparent huge pages: base pages are what it gives anyway.
@@ -53,10 +71,6 @@ impl Pool {
         self.frames.base() + frame as usize * FRAME_BYTES
     }
 
-    pub fn frame_of(&self, address: usize) -> u64 {
-        ((address - self.frames.base()) / FRAME_BYTES) as u64
-    }
-
     pub fn window_address(&self, slot: u64) -> usize {
         self.window.base() + slot as usize * FRAME_BYTES
     }
@@ -65,13 +79,34 @@ impl Pool {
         ((address - self.window.base()) / FRAME_BYTES) as u64
     }
 
+    pub fn window_frames(&self) -> u64 {
+        (self.window.len() / FRAME_BYTES) as u64
+    }
+
+    /// Whether free frames stay in memory: reserved huge pages that somebody else took meanwhile would be a signal at
+    /// the next touch.
+    pub fn keeps_pages(&self) -> bool {
+        self.pages == PoolPages::Hugetlb
+    }
+
+    pub fn in_frames(&self, address: usize) -> bool {
+        (self.frames.base()..self.frames.base() + self.frames.len()).contains(&address)
+    }
+
     pub fn in_window(&self, address: usize) -> bool {
         (self.window.base()..self.window.base() + self.window.len()).contains(&address)
     }
 }
 
-pub(crate) fn window_frames(pool_frames: u64) -> u64 {
-    WINDOW_FRAMES_MIN.max(pool_frames)
+/// Frames' worth of memory that may be in use outside of the pool, for the largest budget.
+fn window_frames(budget_frames_max: u64) -> u64 {
+    (budget_frames_max / WINDOW_PART).clamp(WINDOW_FRAMES_MIN, WINDOW_FRAMES_MAX)
+}
+
+/// Frames that a budget leaves to the pool: the window's memory counts against it, too. In budgets below 2 GiB the
+/// window may be larger than its part.
+pub(crate) fn frames_beside_window(budget_frames: u64) -> u64 {
+    budget_frames - (budget_frames / WINDOW_PART).min(WINDOW_FRAMES_MAX)
 }
 
 fn reserve_frames(bytes: usize, pages: PoolPages, names: &Names) -> Result<Reservation, Error> {

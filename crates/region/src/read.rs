@@ -13,10 +13,12 @@ use warmset_placement::Class;
 use warmset_platform::io::Op;
 
 use crate::error::Error;
-use crate::room::{Patience, Room, WRITES_STARTED_MAX, Writes};
+use crate::ledger::{Ledger, WRITES_STARTED_MAX, Writes};
+use crate::room::{Room, SpaceWaiter};
 use crate::segment::Segment;
 use crate::state::{Hold, State, Unhold};
-use crate::store::{Ledger, Shared, Store};
+use crate::store::Shared;
+use crate::write::InFlight;
 
 const SHARDS: usize = 16;
 
@@ -36,9 +38,17 @@ impl Waiters {
         drop(lock.lock());
         wake.notify_all();
     }
+
+    /// The store has failed: nothing that anybody waits for comes any more.
+    pub fn notify_all(&self) {
+        for (lock, wake) in &self.shards {
+            drop(lock.lock());
+            wake.notify_all();
+        }
+    }
 }
 
-/// Outcome of [`Store::pin_start`].
+/// Outcome of [`Raw::pin_start`](crate::raw::Raw::pin_start).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinStart {
     /// One hold; the bytes are there.
@@ -59,47 +69,6 @@ enum Promotion {
     NoRoom,
 }
 
-impl Store {
-    /// Takes a hold and starts a promotion if needed; never waits for I/O.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] for a segment that does not exist, is not sealed or is released.
-    pub fn pin_start(&self, region: u64, segment: u64) -> Result<PinStart, Error> {
-        self.shared.with_segment(region, segment, |segment| self.shared.hold(segment))
-    }
-
-    /// Waits for the bytes of a segment that [`Store::pin_start`] gave a hold on; returns their address.
-    ///
-    /// # Errors
-    /// [`Error::Io`] if they cannot be read; the hold is dropped then.
-    pub fn pin_wait(&self, region: u64, segment: u64) -> Result<usize, Error> {
-        self.shared.wait(&self.shared.segment(region, segment)?)
-    }
-
-    /// Takes a hold and returns the address, whatever it takes.
-    ///
-    /// # Errors
-    /// As [`Store::pin_start`] and [`Store::pin_wait`]; [`Error::NoSpace`] when there are neither frames nor
-    /// addresses to show it at, which passes when others are unpinned.
-    pub fn pin_address(&self, region: u64, segment: u64) -> Result<usize, Error> {
-        let absent = self.shared.with_segment(region, segment, |segment| {
-            Ok(match self.shared.hold_resident(segment) {
-                Some(address) => Err(address),
-                None => Ok(Arc::clone(segment)),
-            })
-        })?;
-        absent.map_or_else(Ok, |segment| self.shared.pin(&segment))
-    }
-
-    /// Gives a hold back.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] if there was none.
-    pub fn unpin(&self, region: u64, segment: u64) -> Result<(), Error> {
-        self.shared.with_segment(region, segment, |segment| self.shared.unhold(segment))
-    }
-}
-
 impl Shared {
     pub fn pin(&self, segment: &Arc<Segment>) -> Result<usize, Error> {
         loop {
@@ -116,7 +85,7 @@ impl Shared {
     }
 
     /// The fast way: a hold on a segment that is there.
-    fn hold_resident(&self, segment: &Segment) -> Option<usize> {
+    pub fn hold_resident(&self, segment: &Segment) -> Option<usize> {
         (segment.word.hold_ready()).then(|| {
             self.access(segment);
             segment.address()
@@ -129,11 +98,12 @@ impl Shared {
     }
 
     fn hold_or_promote(&self, segment: &Arc<Segment>, patient: bool) -> Result<PinStart, Error> {
+        self.check()?;
         loop {
             let held = match segment.word.hold() {
                 Hold::Ready => PinStart::Ready,
                 Hold::Pending => PinStart::Pending,
-                Hold::Absent => match self.promote(segment, patient) {
+                Hold::Absent => match self.promote(segment, patient)? {
                     Promotion::Started => PinStart::Pending,
                     Promotion::NoRoom => return Ok(PinStart::NoRoom),
                     Promotion::Raced => continue,
@@ -147,28 +117,30 @@ impl Shared {
     }
 
     /// Starts a promotion and takes a hold. A patient caller sleeps while write-backs are about to free frames.
-    fn promote(&self, segment: &Arc<Segment>, patient: bool) -> Promotion {
-        let patience = patient.then(|| Patience::new(self));
+    fn promote(&self, segment: &Arc<Segment>, patient: bool) -> Result<Promotion, Error> {
+        let waiter = patient.then(|| SpaceWaiter::new(self));
         loop {
             let mut writes = Writes::new();
-            let mut ledger = self.lock();
+            let mut ledger = self.lock()?;
             let begun = self.begin_promote(&mut ledger, segment, patient, &mut writes);
-            let waiting = patience.as_ref().filter(|_| begun == Err(Room::Soon));
-            if let Some(patience) = waiting.filter(|_| writes.is_empty()) {
-                let began = Instant::now();
-                patience.wait(&mut ledger);
-                self.counters.count_wait(began);
+            let waiting = waiter.as_ref().filter(|_| begun == Err(Room::Soon));
+            match waiting.filter(|_| writes.is_empty()) {
+                Some(waiter) => {
+                    let began = Instant::now();
+                    waiter.wait(ledger);
+                    self.counters.count_wait(began);
+                }
+                None => drop(ledger),
             }
-            drop(ledger);
             self.launch_writes(writes);
             match begun {
                 Ok(Promotion::Started) => {
                     self.launch_read(segment);
-                    return Promotion::Started;
+                    return Ok(Promotion::Started);
                 }
-                Ok(outcome) => return outcome,
+                Ok(outcome) => return Ok(outcome),
                 Err(_) if waiting.is_some() => {}
-                Err(_) => return Promotion::NoRoom,
+                Err(_) => return Ok(Promotion::NoRoom),
             }
         }
     }
@@ -185,46 +157,41 @@ impl Shared {
         if look.state != State::Absent || look.released {
             return Ok(Promotion::Raced);
         }
-        self.relax(ledger);
-        let frames = segment.frames();
-        let start = match self.make_room(ledger, frames, ledger.budget_frames, patient, writes) {
+        ledger.relax(self.now_ticks());
+        let (frames, budget_frames) = (segment.frames(), ledger.budget_frames());
+        let start = match self.make_room(ledger, frames, budget_frames, patient, writes) {
             Room::Frames(start) => start,
             room => return Err(room),
         };
         segment.set_address(self.pool.frame_address(start));
         if !segment.word.begin_promote() {
-            ledger.frames.give(start, frames);
+            ledger.give(start, frames);
             return Ok(Promotion::Raced);
         }
         *segment.failure.lock() = None;
-        let Ledger { set, members, stuck, disk_full, .. } = ledger;
-        let (class, displaced) =
-            set.add_promoted(segment.key, frames, segment.position, segment.score(), |key| {
-                members[&key].score()
-            });
-        members.insert(segment.key, Arc::clone(segment));
+        let (class, displaced) = ledger.add_promoted(segment);
         // The rest are stream members now: who needs their frames has them written.
-        let more = if *disk_full { 0 } else { WRITES_STARTED_MAX.saturating_sub(writes.len()) };
         let dirty = displaced
-            .iter()
-            .filter(|key| !stuck.contains(key))
-            .map(|key| &members[key])
-            .filter(|segment| segment.word.begin_write());
-        writes.extend(dirty.take(more).cloned());
+            .into_iter()
+            .filter(|segment| ledger.disk().may_write(segment.key) && segment.word.begin_write());
+        writes.extend(dirty.take(WRITES_STARTED_MAX.saturating_sub(writes.len())));
         self.counters.promotions.fetch_add(1, Ordering::Relaxed);
         self.counters.streamed.fetch_add(u64::from(class == Class::Stream), Ordering::Relaxed);
         Ok(Promotion::Started)
     }
 
     fn launch_read(&self, segment: &Arc<Segment>) {
-        let shared = self.self_reference();
-        self.transfers.fetch_add(1, Ordering::AcqRel);
+        let launch = InFlight::begin(self.self_reference(), segment);
         let done = {
-            let segment = Arc::clone(segment);
+            let transfer = InFlight::begin(self.self_reference(), segment);
             Box::new(move |outcome: io::Result<()>| {
-                let outcome = outcome.map_err(|error| shared.read_error(&segment, error));
-                let checked = outcome.and_then(|()| shared.check_bytes(&segment));
-                shared.finish_read(&segment, checked);
+                let InFlight { shared, segment } = &transfer;
+                shared.contain(|| {
+                    let outcome = outcome.map_err(|error| shared.read_error(segment, error));
+                    let checked =
+                        outcome.and_then(|()| segment.check(shared.bytes_of(segment, segment.bytes())));
+                    shared.finish_read(segment, checked);
+                });
             })
         };
         match self.request(segment, Op::Read, done) {
@@ -233,19 +200,11 @@ impl Shared {
             Ok(request) => unsafe { self.io.submit(request) },
             Err(error) => self.finish_read(segment, Err(error)),
         }
+        drop(launch);
     }
 
     pub fn read_error(&self, segment: &Segment, error: io::Error) -> Error {
         Error::io("read cached data", segment.region.backing.path(), error)
-    }
-
-    /// Compares the bytes of a segment that was read to its address with its checksum.
-    fn check_bytes(&self, segment: &Segment) -> Result<(), Error> {
-        // SAFETY: the segment's address was set for this read and is nobody else's until the caller ends the
-        // transition; `bytes` are within its frames.
-        segment.check(unsafe {
-            std::slice::from_raw_parts(segment.address() as *const u8, segment.bytes() as usize)
-        })
     }
 
     fn finish_read(&self, segment: &Arc<Segment>, outcome: Result<(), Error>) {
@@ -256,19 +215,24 @@ impl Shared {
             }
             Err(error) => {
                 *segment.failure.lock() = Some(error);
-                let mut ledger = self.lock();
-                ledger.set.remove(segment.key);
-                ledger.members.remove(&segment.key);
-                ledger.frames.give(self.pool.frame_of(segment.address()), segment.frames());
-                segment.word.end_promote(false);
+                let ledger = self.lock();
+                if let Ok(mut ledger) = ledger {
+                    ledger.remove(segment);
+                    segment.word.end_promote(false);
+                }
             }
         }
         self.waiters.notify(segment);
-        self.finish_transfer(segment);
+        self.finish_release(segment);
     }
 
+    /// Waits for the bytes of a segment that is held; returns their address. After an error the hold is gone.
     pub fn wait(&self, segment: &Arc<Segment>) -> Result<usize, Error> {
         loop {
+            if let Err(failed) = self.check() {
+                segment.word.unhold();
+                return Err(failed);
+            }
             let look = segment.word.look();
             if look.holds == 0 {
                 return Err(Error::misuse("the segment is not held: call pin_start first"));
@@ -294,16 +258,19 @@ impl Shared {
         let began = Instant::now();
         let (lock, wake) = self.waiters.shard(segment);
         let mut guard = lock.lock();
-        while segment.word.look().state == State::Promoting {
+        while segment.word.look().state == State::Promoting && self.check().is_ok() {
             wake.wait(&mut guard);
         }
         self.counters.count_wait(began);
     }
 
+    /// Drops a reader's hold.
     pub fn unhold(&self, segment: &Arc<Segment>) -> Result<(), Error> {
         match segment.word.unhold() {
             Unhold::Done => {}
             Unhold::Underflow => return Err(Error::misuse("the segment is not held: one unpin too many")),
+            // Nothing moves any more in a store that has failed.
+            Unhold::Last { .. } if self.check().is_err() => {}
             Unhold::Last { was_parked, released, mapped } => {
                 if mapped {
                     self.hide(segment);
@@ -311,7 +278,7 @@ impl Shared {
                 if was_parked {
                     self.unpark(segment);
                 }
-                // A release during the mapping could not free it.
+                // A release while it was shown could not free it.
                 if released || mapped {
                     self.finish_release(segment);
                 }
@@ -321,11 +288,10 @@ impl Shared {
     }
 
     fn unpark(&self, segment: &Segment) {
-        let over_budget = {
-            let mut ledger = self.lock();
-            ledger.set.unpark(segment.key, segment.score());
-            ledger.frames.used() > ledger.budget_frames
-        };
+        let over_budget = self.lock().is_ok_and(|mut ledger| {
+            ledger.unpark(segment);
+            ledger.is_over_budget()
+        });
         if over_budget {
             self.keeper.wake();
         }

@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 
 use crate::segment::Segment;
 use crate::state::State;
-use crate::store::{RegionTable, Shared, Store};
+use crate::store::{RegionCore, RegionTable, Shared, Store};
 
 impl Store {
-    /// Ends a region. Constant time, idempotent, never fails; unknown ids are ignored.
+    /// Ends a region. Constant time, idempotent, never fails; unknown ids are ignored. What [`Pin`](crate::Pin) and
+    /// [`Draft`](crate::Draft) show stays until they are dropped.
     pub fn release(&self, region: u64) {
         self.shared.release(region);
     }
@@ -20,7 +21,10 @@ impl Store {
 impl Shared {
     pub fn release(&self, region: u64) {
         let Ok(table) = self.region(region) else { return };
+        let mut leaving = self.leaving.lock();
         if !table.core.released.swap(true, Ordering::AcqRel) {
+            leaving.insert(region, Arc::clone(&table));
+            drop(leaving);
             self.keeper.retire(table);
         }
     }
@@ -30,6 +34,7 @@ impl Shared {
         for (_, segment) in &table.segments {
             self.release_segment(segment);
         }
+        table.core.walked.store(true, Ordering::Release);
         self.forget_if_empty(table.core.id);
         // Whoever waited for this region has to see that readers still hold some of it.
         self.announce_space();
@@ -45,35 +50,24 @@ impl Shared {
     pub fn finish_release(&self, segment: &Arc<Segment>) {
         let Some(last) = segment.word.free() else { return };
         if last == State::Writing && self.pool.in_window(segment.address()) {
-            self.free_window(self.pool.window_slot(segment.address()), segment.frames());
-        } else if last != State::Absent {
-            self.free_frames(segment);
+            self.empty_slot(segment.address(), segment.frames());
         }
+        let in_pool = last != State::Absent && self.pool.in_frames(segment.address());
         {
-            let _ledger = self.lock();
+            // In a store that has failed nobody gets the frames any more.
+            let Ok(mut ledger) = self.lock() else { return };
+            if in_pool {
+                ledger.remove(segment);
+            }
             self.sub_live_bytes(segment.bytes());
         }
         if segment.region.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.forget_if_empty(segment.region.id);
         }
         self.announce_space();
-    }
-
-    fn free_frames(&self, segment: &Segment) {
-        let mut ledger = self.lock();
-        ledger.set.remove(segment.key);
-        ledger.members.remove(&segment.key);
-        ledger.stuck.remove(&segment.key);
-        ledger.frames.give(self.pool.frame_of(segment.address()), segment.frames());
-    }
-
-    /// A window slot's pages go back to the kernel, the slot to the next user.
-    pub fn free_window(&self, slot: u64, frames: u64) {
-        let at = self.pool.window_address(slot) - self.pool.window.base();
-        if let Err(error) = self.pool.window.discard(at, frames as usize * crate::FRAME_BYTES) {
-            tracing::warn!(%error, "pages of a bounce buffer stay");
+        if in_pool && self.closed.load(Ordering::Acquire) {
+            self.discard_free_frames();
         }
-        self.lock().window.give(slot, frames);
     }
 
     /// Drops a released region without segments from the table, in the background: its file closes with it.
@@ -95,12 +89,15 @@ impl Shared {
         // In this order: see `space_is_coming` and `write_failed`.
         table.core.backing.close();
         self.returns.fetch_add(1, Ordering::AcqRel);
-        let over_budget = {
-            let mut ledger = self.lock();
-            ledger.try_writes_again();
-            ledger.frames.used() > ledger.budget_frames
+        let over_budget = match self.lock() {
+            Ok(mut ledger) => {
+                ledger.disk_mut().retry();
+                ledger.is_over_budget()
+            }
+            Err(_) => false,
         };
         self.regions.pin().remove(&table.core.id);
+        self.leaving.lock().remove(&table.core.id);
         if over_budget {
             self.keeper.wake();
         }
@@ -114,18 +111,16 @@ impl Shared {
     /// To be asked before `returns` is read: a region that is not seen here any more has been counted there, and
     /// what was stuck may be written again.
     pub fn space_is_coming(&self) -> bool {
-        !self.closed.load(Ordering::Acquire) && self.regions.pin().values().any(|table| is_leaving(table))
+        !self.closed.load(Ordering::Acquire)
+            && self.leaving.lock().values().any(|table| is_leaving(&table.core))
     }
 }
 
-/// Whether some of a released region is neither gone nor held.
-fn is_leaving(table: &RegionTable) -> bool {
-    if !table.core.released.load(Ordering::Acquire) {
-        return false;
-    }
-    let live = table.core.live.load(Ordering::Acquire);
-    let held = table.segments.iter().filter(|(_, segment)| segment.word.look().holds > 0).count() as u64;
-    live == 0 || live > held
+/// Whether some of a released region is neither gone nor held: what is held alone stays after the walk.
+fn is_leaving(region: &RegionCore) -> bool {
+    !region.walked.load(Ordering::Acquire)
+        || region.transfers.load(Ordering::Acquire) > 0
+        || region.live.load(Ordering::Acquire) == 0
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! address in `Writing`, `Promoting` and `Mapped` transitions (ledger lock held), offset once, before the
 //! first write. Readers load them after their hold is counted.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use warmset_placement::{Key, Score};
@@ -34,25 +34,33 @@ pub(crate) struct Segment {
     offset: AtomicU64,
     score: AtomicU64,
     accessed_ticks: AtomicU64,
-    /// What a saved region's file says of its bytes.
-    checksum: Option<u64>,
+    /// Of its bytes as they are on disk: what a saved region's file says, or what was written.
+    checksum: OnceLock<u64>,
     /// Why the last promotion failed, for those who wait for it.
     pub failure: Mutex<Option<Error>>,
 }
 
 impl Segment {
-    pub fn writing(key: Key, table: &RegionTable, bytes: u64, address: usize, now_ticks: u64) -> Self {
+    /// A segment that its writer holds (see [`StateWord::writing`]).
+    pub fn writing(
+        key: Key,
+        table: &RegionTable,
+        bytes: u64,
+        raw: bool,
+        address: usize,
+        now_ticks: u64,
+    ) -> Self {
         Self {
             key,
             region: Arc::clone(&table.core),
             position: u32::try_from(table.segments.count()).unwrap_or(u32::MAX),
-            word: StateWord::new(State::Writing),
+            word: StateWord::writing(raw),
             address: AtomicUsize::new(address),
             bytes: AtomicU64::new(bytes),
             offset: AtomicU64::new(NO_OFFSET),
             score: AtomicU64::new(Score::NEVER.to_bits()),
             accessed_ticks: AtomicU64::new(now_ticks),
-            checksum: None,
+            checksum: OnceLock::new(),
             failure: Mutex::new(None),
         }
     }
@@ -62,20 +70,33 @@ impl Segment {
         Self {
             word: StateWord::new(State::Absent),
             offset: AtomicU64::new(entry.offset),
-            checksum: Some(entry.checksum),
-            ..Self::writing(key, table, entry.bytes, 0, now_ticks)
+            checksum: OnceLock::from(entry.checksum),
+            ..Self::writing(key, table, entry.bytes, false, 0, now_ticks)
         }
     }
 
-    /// Whether these are the segment's bytes, as far as anybody wrote that down.
+    /// Compares bytes that were read from disk with those that were written.
     pub fn check(&self, bytes: &[u8]) -> Result<(), Error> {
-        match self.checksum {
-            Some(expected) if checksum(bytes) != expected => Err(Error::BadFile {
-                path: self.region.backing.path().to_owned(),
-                problem: format!("the checksum of {} bytes at {:?} is wrong", self.bytes(), self.offset()),
-            }),
-            _ => Ok(()),
+        if self.checksum.get().is_none_or(|&expected| checksum(bytes) == expected) {
+            return Ok(());
         }
+        let problem = format!("the checksum of {} bytes at {:?} is wrong", self.bytes(), self.offset());
+        let path = self.region.backing.path().to_owned();
+        Err(if self.region.backing.is_shared() {
+            Error::BadFile { path, problem }
+        } else {
+            Error::Damaged { place: path, problem }
+        })
+    }
+
+    pub fn has_checksum(&self) -> bool {
+        self.checksum.get().is_some()
+    }
+
+    /// Of the bytes that are being written: before anybody can read them back.
+    pub fn set_checksum(&self, checksum: u64) {
+        // A segment that is written a second time, after an error, has the same bytes.
+        let _ = self.checksum.set(checksum);
     }
 
     pub fn address(&self) -> usize {

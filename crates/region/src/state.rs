@@ -6,10 +6,14 @@
 //! Absent ─begin_promote→ Promoting ─end_promote→ Clean | Absent (error);  Absent ─map→ Mapped ─unmap→ Absent
 //! any state at rest, released, no hold ─free→ Freed
 //! ```
-//! Invariants (checked by `tests/loom.rs`): holds are only counted up in a readable or promoting state; `demote`,
+//! Invariants (checked by `tests/loom.rs`): a segment that is being written has one hold, its writer's, which ends
+//! with the seal or `abandon`; readers' holds are only counted up in a readable or promoting state; `demote`,
 //! `unmap` and `free` need a count of zero in the same compare-and-swap, so a held segment keeps its bytes;
 //! exactly one caller wins `free`. `RELEASED` forbids new holds; `PARKED` asks the last holder to tell the
-//! keep-set that the segment may be a victim again.
+//! keep-set that the segment may be a victim again; `RAW` says that the writer knows an address only, and that a
+//! release ends its hold.
+
+use crate::failure::invariant;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -19,13 +23,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const STATE: u64 = 0xff;
 const PARKED: u64 = 1 << 8;
 const RELEASED: u64 = 1 << 9;
+const RAW: u64 = 1 << 10;
 const ONE_HOLD: u64 = 1 << 32;
 
 /// Where a segment's bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Its writer holds it; nobody reads it.
+    /// Its writer holds it; nobody reads it. Without a hold: given up, about to be freed.
     Writing,
     /// Sealed outside the pool, on its way to disk; nobody reads it.
     Sealing,
@@ -80,6 +85,11 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// Holds that are not the writer's.
+    pub fn readers(self) -> u32 {
+        if matches!(self.state, Writing | Sealing) { 0 } else { self.holds }
+    }
+
     /// Whether the segment's bytes lie in pool frames that a hold keeps.
     pub fn resident(self) -> bool {
         self.state.in_pool() && self.state != Promoting
@@ -133,6 +143,11 @@ impl StateWord {
         Self(AtomicU64::new(state as u64))
     }
 
+    /// A segment that is being written: held by its writer, which a release ends if it is `raw`.
+    pub fn writing(raw: bool) -> Self {
+        Self(AtomicU64::new(Writing as u64 + ONE_HOLD + if raw { RAW } else { 0 }))
+    }
+
     pub fn look(&self) -> Look {
         let word = self.0.load(Ordering::Acquire);
         Look { state: State::of(word), holds: holds(word), released: word & RELEASED != 0 }
@@ -161,10 +176,12 @@ impl StateWord {
         })
     }
 
-    /// Drops a hold.
+    /// Drops a reader's hold.
     pub fn unhold(&self) -> Unhold {
         self.change(|word| match holds(word) {
             0 => Err(Unhold::Underflow),
+            // The hold is the writer's.
+            _ if matches!(State::of(word), Writing | Sealing) => Err(Unhold::Underflow),
             1 => {
                 let (was_parked, released) = (word & PARKED != 0, word & RELEASED != 0);
                 let mapped = State::of(word) == Mapped;
@@ -179,19 +196,38 @@ impl StateWord {
         })
     }
 
-    /// The writer is done.
+    /// The writer is done, and its hold ends; false if the segment was released.
     pub fn seal(&self) -> bool {
-        self.step(Writing, Dirty)
+        self.change(|word| match State::of(word) {
+            Writing if word & RELEASED == 0 => Ok((with(word, Dirty) - ONE_HOLD, true)),
+            _ => Err(false),
+        })
     }
 
     /// The writer is done, and the bytes go to disk at once. Until `end_seal` nobody frees them.
     pub fn begin_seal(&self) -> bool {
-        self.step(Writing, Sealing)
+        self.change(|word| match State::of(word) {
+            Writing if word & RELEASED == 0 => Ok((with(word, Sealing), true)),
+            _ => Err(false),
+        })
     }
 
+    /// Ends the writer's hold; what could not be written is lost, and released.
     pub fn end_seal(&self, written: bool) {
-        let moved = self.step(Sealing, if written { Absent } else { Writing });
-        debug_assert!(moved, "a seal ended that had not begun");
+        let moved = self.change(|word| match State::of(word) {
+            Sealing if written => Ok((with(word, Absent) - ONE_HOLD, true)),
+            Sealing => Ok(((with(word, Writing) | RELEASED) - ONE_HOLD, true)),
+            _ => Err(false),
+        });
+        invariant(moved, || "a seal ended that had not begun".to_owned());
+    }
+
+    /// The writer gives up: releases the segment and ends the writer's hold.
+    pub fn abandon(&self) -> bool {
+        self.change(|word| match State::of(word) {
+            Writing if holds(word) > 0 => Ok(((word | RELEASED) - ONE_HOLD, true)),
+            _ => Err(false),
+        })
     }
 
     pub fn begin_write(&self) -> bool {
@@ -200,7 +236,7 @@ impl StateWord {
 
     pub fn end_write(&self, written: bool) {
         let moved = self.step(WritingBack, if written { Clean } else { Dirty });
-        debug_assert!(moved, "a write ended that had not begun");
+        invariant(moved, || "a write-back ended that had not begun".to_owned());
     }
 
     /// Takes the frames from a segment that nobody holds and that is on disk.
@@ -215,6 +251,14 @@ impl StateWord {
         })
     }
 
+    /// Has the last reader report it, if there is one; it would not be demoted now.
+    pub fn park_if_held(&self) -> bool {
+        self.change(|word| match State::of(word) {
+            Clean | Dirty | Promoting | WritingBack if holds(word) > 0 => Ok((word | PARKED, true)),
+            _ => Err(false),
+        })
+    }
+
     /// Starts a promotion and counts the hold of whoever asked for it.
     pub fn begin_promote(&self) -> bool {
         self.leave_absent(Promoting)
@@ -222,7 +266,7 @@ impl StateWord {
 
     pub fn end_promote(&self, read: bool) {
         let moved = self.step(Promoting, if read { Clean } else { Absent });
-        debug_assert!(moved, "a promotion ended that had not begun");
+        invariant(moved, || "a promotion ended that had not begun".to_owned());
     }
 
     /// The file was mapped in place of frames; counts the hold of whoever asked for it.
@@ -238,9 +282,13 @@ impl StateWord {
         })
     }
 
-    /// Forbids new holds.
+    /// Forbids new holds. The first release of a segment that is being written raw ends its writer's hold.
     pub fn release(&self) {
-        self.0.fetch_or(RELEASED, Ordering::AcqRel);
+        self.change(|word| match State::of(word) {
+            _ if word & RELEASED != 0 => Err(()),
+            Writing if word & RAW != 0 => Ok(((word | RELEASED) - ONE_HOLD, ())),
+            _ => Ok((word | RELEASED, ())),
+        });
     }
 
     /// Ends a released segment at rest that nobody holds; the caller that gets its last state frees it.

@@ -9,6 +9,7 @@ use warmset_platform::mm::range_use;
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
+use crate::ledger::Ledger;
 use crate::store::{RegionTable, Shared, Store};
 
 /// How long the kernel's word on huge pages is good for, if the pool stays as it is.
@@ -46,7 +47,9 @@ pub struct StoreStats {
     pub pool_bytes: u64,
     /// Bytes of frames in use.
     pub used_bytes: u64,
-    /// Of the pool, bytes on huge pages, as the kernel said within the last minute.
+    /// Bytes in use beside the pool, for what has no frame.
+    pub window_bytes: u64,
+    /// Of the pool, bytes on huge pages, as the kernel report within the last minute.
     pub huge_bytes: u64,
     /// Bytes of sealed or unsealed segments that are in frames.
     pub resident_bytes: u64,
@@ -68,7 +71,7 @@ pub struct StoreStats {
     pub streamed_total: u64,
     /// Segments written through a bounce buffer.
     pub bounces_total: u64,
-    /// Segments read from a mapped file for want of frames.
+    /// Segments read to memory beside the pool for want of frames.
     pub mapped_total: u64,
     /// Regions that their owner gave up to make room.
     pub evictions_total: u64,
@@ -132,19 +135,17 @@ impl Store {
         self.shared.pool_use()
     }
 
-    /// Bytes of frames with pages behind them: [`PoolUse::pool_bytes`] alone, which does not depend on how many
-    /// segments there are.
+    /// Bytes of frames with pages behind them: [`PoolUse::pool_bytes`] alone.
     #[must_use]
     pub fn pool_bytes(&self) -> u64 {
-        self.shared.lock().frames.faulted() * FRAME_BYTES as u64
+        self.shared.look(|ledger| ledger.frames().faulted()) * FRAME_BYTES as u64
     }
 
     /// Whether dirty segments could not be written to disk when that was last tried: their frames stay taken,
     /// whatever the budget.
     #[must_use]
     pub fn writes_fail(&self) -> bool {
-        let ledger = self.shared.lock();
-        ledger.disk_full || !ledger.stuck.is_empty()
+        self.shared.look(|ledger| ledger.disk().fails())
     }
 
     /// Statistics of each region, by id.
@@ -165,13 +166,17 @@ impl Store {
 }
 
 impl Shared {
+    /// Looks at the ledger for a figure, which a store that has failed has, too.
+    fn look<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+        read(&self.lock_for_figures())
+    }
+
     fn pool_use(&self) -> PoolUse {
-        let ledger = self.lock();
-        let resident: u64 = ledger.members.values().map(|segment| segment.bytes()).sum();
+        let (faulted, resident) = self.look(|ledger| (ledger.frames().faulted(), ledger.resident_bytes()));
         PoolUse {
-            budget_bytes: ledger.budget_frames * FRAME_BYTES as u64,
+            budget_bytes: self.budget_frames.load(Ordering::Relaxed) * FRAME_BYTES as u64,
             // A frame that is being faulted in has its pages at any moment.
-            pool_bytes: ledger.frames.faulted() * FRAME_BYTES as u64,
+            pool_bytes: faulted * FRAME_BYTES as u64,
             live_bytes: self.live_bytes(),
             absent_bytes: self.live_bytes().saturating_sub(resident),
             wait_ns_total: self.counters.wait_ns.load(Ordering::Relaxed),
@@ -180,16 +185,12 @@ impl Shared {
     }
 
     fn stats(&self) -> StoreStats {
-        let (budget, used, faulted, resident_bytes) = {
-            let ledger = self.lock();
-            let resident: u64 = ledger.members.values().map(|segment| segment.bytes()).sum();
-            (
-                ledger.budget_frames,
-                ledger.frames.used(),
-                ledger.frames.faulted() - ledger.frames.changing(),
-                resident,
-            )
-        };
+        let (used, faulted, window, resident_bytes) = self.look(|ledger| {
+            let frames = ledger.frames();
+            let faulted = frames.faulted() - frames.changing();
+            (frames.used(), faulted, ledger.window_frames_used(), ledger.resident_bytes())
+        });
+        let budget = self.budget_frames.load(Ordering::Relaxed);
         let (mut regions, mut segments) = (0, 0);
         for table in self.regions.pin().values() {
             regions += 1;
@@ -202,6 +203,7 @@ impl Shared {
             budget_bytes: budget * FRAME_BYTES as u64,
             pool_bytes,
             used_bytes: used * FRAME_BYTES as u64,
+            window_bytes: window * FRAME_BYTES as u64,
             // Without /proc the figure is unknown, which 0 says well enough for a gauge.
             huge_bytes: self.counters.huge.bytes(Instant::now(), pool_bytes, || {
                 range_use(pool.base(), pool.len()).unwrap_or_default().huge_bytes
@@ -227,12 +229,12 @@ impl Shared {
     }
 }
 
-/// What the kernel last said of the pool's huge pages. To ask it costs a walk over all memory of the process.
+/// What the kernel last report of the pool's huge pages. To ask it costs a walk over all memory of the process.
 #[derive(Debug, Default)]
-pub(crate) struct HugeBytes(Mutex<Option<Said>>);
+pub(crate) struct HugeBytes(Mutex<Option<Report>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Said {
+struct Report {
     at: Instant,
     pool_bytes: u64,
     huge_bytes: u64,
@@ -242,10 +244,11 @@ impl HugeBytes {
     /// Asks where the last answer is about another pool, or old.
     fn bytes(&self, now: Instant, pool_bytes: u64, ask: impl FnOnce() -> u64) -> u64 {
         let mut last = self.0.lock();
-        let fresh = |said: &Said| said.pool_bytes == pool_bytes && now - said.at < HUGE_BYTES_ASKED_EVERY;
-        let said = last.filter(fresh).unwrap_or_else(|| Said { at: now, pool_bytes, huge_bytes: ask() });
-        *last = Some(said);
-        said.huge_bytes
+        let fresh =
+            |report: &Report| report.pool_bytes == pool_bytes && now - report.at < HUGE_BYTES_ASKED_EVERY;
+        let report = last.filter(fresh).unwrap_or_else(|| Report { at: now, pool_bytes, huge_bytes: ask() });
+        *last = Some(report);
+        report.huge_bytes
     }
 }
 
@@ -262,7 +265,7 @@ fn region_stats(table: &RegionTable) -> RegionStats {
         let look = segment.word.look();
         if look.state != crate::state::State::Freed {
             stats.bytes += segment.bytes();
-            stats.pins += u64::from(look.holds);
+            stats.pins += u64::from(look.readers());
             stats.resident_bytes += if look.resident() { segment.bytes() } else { 0 };
         }
     }

@@ -1,32 +1,33 @@
-//! The store: everything that regions share, and the ledger that decides who has which frame.
+//! The store: everything that regions share.
 //!
 //! Invariant: frames change hands only under the ledger's lock; holds and hotness never take it. Transfers are
 //! submitted with the lock released, and end by taking it once.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
 
 use papaya::HashMap as SharedMap;
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use warmset_placement::{AccessClock, KeepSet, Key, PoolPages, TICKS_PER_HALF_LIFE};
+use parking_lot::{Condvar, Mutex};
+use warmset_placement::{AccessClock, Key, PoolPages};
+use warmset_platform::fork::Origin;
 use warmset_platform::io::{DataFile, IoQueue};
 
 use crate::FRAME_BYTES;
 use crate::backing::{Backing, FlashQuota};
 use crate::config::Config;
 use crate::error::Error;
-use crate::frames::FrameMap;
+use crate::failure::panic_text;
 use crate::housekeeping::Housekeeper;
-use crate::pool::{Pool, window_frames};
+use crate::ledger::{Ledger, LedgerGuard};
+use crate::pool::{Pool, frames_beside_window};
 use crate::read::Waiters;
 use crate::segment::Segment;
 use crate::stats::Counters;
 
-/// How long a failed write is not tried again, if no space has come back meanwhile.
-const WRITES_RETRIED_EVERY: Duration = Duration::from_secs(1);
+const ELSEWHERE: &str = "the store belongs to the process that this one was forked from: open one here, or save a region and open it";
 
 /// What the segments of a region share.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ pub(crate) struct RegionCore {
     /// Segments that are not freed yet.
     pub live: AtomicU64,
     pub released: AtomicBool,
+    /// Once released: the housekeeper has been through its segments.
+    pub walked: AtomicBool,
+    /// Transfers of its segments in flight.
+    pub transfers: AtomicUsize,
     /// It is empty, and somebody forgets it.
     pub leaving: AtomicBool,
 }
@@ -47,60 +52,31 @@ pub(crate) struct RegionTable {
     pub segments: boxcar::Vec<Arc<Segment>>,
 }
 
-/// Who has which frame, and who goes next.
-pub(crate) struct Ledger {
-    pub frames: FrameMap,
-    pub window: FrameMap,
-    pub set: KeepSet,
-    /// Members of `set`.
-    pub members: HashMap<Key, Arc<Segment>>,
-    pub budget_frames: u64,
-    /// There was no disk space for a dirty segment, or several in a row could not be written: no other is tried.
-    pub disk_full: bool,
-    /// Dirty segments that could not be written.
-    pub stuck: HashSet<Key>,
-    /// Why not.
-    pub stuck_error: Option<Error>,
-    /// When that was last tried.
-    pub stuck_at: Option<Instant>,
-    /// When a failed write was last warned of: a full disk concerns every segment.
-    pub warned_full: Option<Instant>,
-    relaxed_ticks: u64,
-}
-
-impl Ledger {
-    /// What could not be written may be tried again.
-    pub fn try_writes_again(&mut self) {
-        self.disk_full = false;
-        self.stuck.clear();
-        self.stuck_at = None;
-    }
-
-    /// The same once in a while, since others may have made space: not for each segment at each call, or a full
-    /// disk would cost every writer a walk over everything.
-    pub fn try_writes_again_if_due(&mut self) {
-        if self.stuck_at.is_some_and(|at| at.elapsed() >= WRITES_RETRIED_EVERY) {
-            self.try_writes_again();
-        }
-    }
-}
-
 pub(crate) struct Shared {
     pub config: Config,
     pub pool: Pool,
     pub io: IoQueue,
     pub quota: Arc<FlashQuota>,
-    pub ledger: Mutex<Ledger>,
+    ledger: Mutex<Ledger>,
     /// Notified when frames may have become available.
     pub space: Condvar,
     pub space_waiters: AtomicUsize,
     pub regions: SharedMap<u64, Arc<RegionTable>>,
+    /// Regions that are released and not gone.
+    pub leaving: Mutex<BTreeMap<u64, Arc<RegionTable>>>,
     pub waiters: Waiters,
     pub counters: Counters,
     pub transfers: AtomicUsize,
     /// Write-backs that failed since one succeeded.
     pub failed_in_row: AtomicUsize,
     pub closed: AtomicBool,
+    /// Of pool and window.
+    pub budget_frames: AtomicU64,
+    /// The process that opened it.
+    origin: Origin,
+    failed: AtomicBool,
+    /// Why.
+    failure: OnceLock<String>,
     pub keeper: Housekeeper,
     /// Regions whose disk space has come back.
     pub returns: AtomicU64,
@@ -124,25 +100,12 @@ impl Store {
     /// written to.
     pub fn open(config: Config) -> Result<Self, Error> {
         let budget_frames = config.budget_frames(config.budget_bytes)?;
-        let pool_frames = config.pool_frames()?;
         probe_dir(&config)?;
         let pool = Pool::reserve(&config)?;
         let io = IoQueue::start(config.io.into(), config.faults.clone()).map_err(|error| {
             Error::config(&config.names.io, format!("cannot start: {error}; use `threads`"))
         })?;
-        let ledger = Ledger {
-            frames: FrameMap::new(pool_frames),
-            window: FrameMap::new(window_frames(pool_frames)),
-            set: KeepSet::new(budget_frames),
-            members: HashMap::new(),
-            budget_frames,
-            disk_full: false,
-            stuck: HashSet::new(),
-            stuck_error: None,
-            stuck_at: None,
-            warned_full: None,
-            relaxed_ticks: 0,
-        };
+        let ledger = Ledger::new(&pool, frames_beside_window(budget_frames));
         let shared = Arc::new(Shared {
             quota: Arc::new(FlashQuota::new(&config)),
             config,
@@ -152,11 +115,16 @@ impl Store {
             space: Condvar::new(),
             space_waiters: AtomicUsize::new(0),
             regions: SharedMap::new(),
+            leaving: Mutex::default(),
             waiters: Waiters::default(),
             counters: Counters::default(),
             transfers: AtomicUsize::new(0),
             failed_in_row: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            budget_frames: AtomicU64::new(budget_frames),
+            origin: Origin::here(),
+            failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
             keeper: Housekeeper::default(),
             returns: AtomicU64::new(0),
             next_region: AtomicU64::new(1),
@@ -171,31 +139,25 @@ impl Store {
         Ok(Self { shared })
     }
 
-    /// Makes an empty region and returns its id, which is never 0 and never used again.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] once the store is closed.
-    pub fn create_region_id(&self) -> Result<u64, Error> {
-        self.shared.check_open()?;
-        let backing = Backing::anonymous(Arc::clone(&self.shared.quota));
-        Ok(self.shared.add_region(backing).core.id)
-    }
-
     /// Changes the budget. Returns at once; demotion down to a smaller budget goes on in the background.
     ///
     /// # Errors
     /// [`Error::Config`] for less than a frame, more than the pool was opened for, or more than the memory limit.
     pub fn set_budget(&self, bytes: u64) -> Result<(), Error> {
         let frames = self.shared.config.budget_frames(bytes)?;
-        self.shared.check_fits_pool(bytes, frames)?;
-        {
-            let mut ledger = self.shared.lock();
-            ledger.budget_frames = frames;
-            ledger.set.set_budget(frames);
-        }
+        let pool_frames = frames_beside_window(frames);
+        self.shared.check_fits_pool(bytes, pool_frames)?;
+        self.shared.lock()?.set_budget(pool_frames);
+        self.shared.budget_frames.store(frames, Ordering::Relaxed);
         self.shared.space.notify_all();
         self.shared.keeper.wake();
         Ok(())
+    }
+
+    /// Whether there is no region, nor any part of one that somebody holds.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shared.regions.pin().is_empty()
     }
 
     /// Stops the store: releases every region and waits for transfers in flight. Addresses stay mapped; the
@@ -207,7 +169,9 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.close();
+        if !self.shared.is_elsewhere() {
+            self.close();
+        }
     }
 }
 
@@ -218,12 +182,78 @@ impl fmt::Debug for Store {
 }
 
 impl Shared {
-    pub fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock()
+    /// # Errors
+    /// [`Error::Failed`] once somebody has panicked with the ledger locked.
+    pub fn lock(&self) -> Result<LedgerGuard<'_>, Error> {
+        // Before it is locked: in a forked process it may be locked for ever.
+        self.check()?;
+        let guard = LedgerGuard::new(self.ledger.lock(), self);
+        self.check().map(|()| guard)
+    }
+
+    /// For a look at figures, whatever state the store is in.
+    pub fn lock_for_figures(&self) -> LedgerGuard<'_> {
+        LedgerGuard::new(self.ledger.lock(), self)
+    }
+
+    /// # Errors
+    /// [`Error::Failed`], and [`Error::Misuse`] in a process that was forked from the store's. Two loads on the way of
+    /// every call.
+    pub fn check(&self) -> Result<(), Error> {
+        let failed = self.failed.load(Ordering::Acquire);
+        if !failed && self.origin.is_here() {
+            return Ok(());
+        }
+        if !failed {
+            return Err(Error::misuse(ELSEWHERE));
+        }
+        Err(Error::Failed { problem: self.failure.get().cloned().unwrap_or_default() })
+    }
+
+    /// Whether this process was forked from the store's: it has neither its threads nor its memory. The last reference
+    /// is leaked then, since dropping the store would wait for these threads.
+    pub fn is_elsewhere(self: &Arc<Self>) -> bool {
+        let elsewhere = !self.origin.is_here();
+        if elsewhere {
+            std::mem::forget(Arc::clone(self));
+        }
+        elsewhere
+    }
+
+    /// Panics where the store's memory is not mapped, before a signal ends the process.
+    pub fn expect_here(&self) {
+        assert!(self.origin.is_here(), "{ELSEWHERE}");
+    }
+
+    /// Has every later call fail, and wakes whoever waits.
+    pub fn fail(&self, problem: String) {
+        // The first problem is the one that matters.
+        let _ = self.failure.set(problem);
+        self.failed.store(true, Ordering::Release);
+        self.space.notify_all();
+        self.waiters.notify_all();
+        self.keeper.wake();
+    }
+
+    /// Runs what a thread of the store does. A panic becomes the store's failure, so that the thread goes on and
+    /// nobody waits for what it was about.
+    pub fn contain(&self, work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            self.fail(panic_text(&*panic));
+        }
     }
 
     pub fn check_open(&self) -> Result<(), Error> {
+        self.check()?;
         if self.closed.load(Ordering::Acquire) { Err(Error::misuse("the store is closed")) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// [`Error::Misuse`] once the store is closed.
+    pub fn create_region(&self) -> Result<u64, Error> {
+        self.check_open()?;
+        let backing = Backing::anonymous(Arc::clone(&self.quota));
+        Ok(self.add_region(backing).core.id)
     }
 
     fn check_fits_pool(&self, bytes: u64, frames: u64) -> Result<(), Error> {
@@ -247,6 +277,8 @@ impl Shared {
             backing,
             live: AtomicU64::new(0),
             released: AtomicBool::new(false),
+            walked: AtomicBool::new(false),
+            transfers: AtomicUsize::new(0),
             leaving: AtomicBool::new(false),
         };
         let table = Arc::new(RegionTable { core: Arc::new(core), segments: boxcar::Vec::new() });
@@ -316,17 +348,8 @@ impl Shared {
         self.clock.store(AccessClock::for_live_bytes(live).to_bits(), Ordering::Relaxed);
     }
 
-    /// Lets the stream reserve fall back once per half-life.
-    pub fn relax(&self, ledger: &mut Ledger) {
-        let now = self.now_ticks();
-        if now.saturating_sub(ledger.relaxed_ticks) >= TICKS_PER_HALF_LIFE {
-            ledger.relaxed_ticks = now;
-            ledger.set.relax();
-        }
-    }
-
     fn close(&self) {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if !self.origin.is_here() || self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         let ids: Vec<u64> = self.regions.pin().keys().copied().collect();
@@ -339,11 +362,15 @@ impl Shared {
         self.discard_free_frames();
     }
 
-    fn discard_free_frames(&self) {
-        let mut ledger = self.lock();
-        while let Some(frame) = ledger.frames.begin_drain() {
-            self.drain_frame(frame);
-            ledger.frames.end_drain(frame);
+    /// Gives the pages of free frames back; a closed store has no use for them.
+    pub fn discard_free_frames(&self) {
+        while !self.pool.keeps_pages() {
+            let Ok(mut ledger) = self.lock() else { return };
+            let Some(frame) = ledger.frames_mut().begin_drain() else { return };
+            drop(ledger);
+            if !self.drain_frame(frame) {
+                return;
+            }
         }
     }
 }
@@ -361,4 +388,108 @@ fn probe_dir(config: &Config) -> Result<(), Error> {
         tracing::warn!(dir = %config.dir.display(), "no direct I/O on this file system: reads go through the page cache");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    const LATE: Duration = Duration::from_secs(20);
+
+    fn store(dir: &tempfile::TempDir) -> Store {
+        Store::open(Config::new(dir.path(), 4 * FRAME_BYTES as u64)).expect("open")
+    }
+
+    /// Breaks the ledger as a wrong release would, on a thread of its own.
+    fn give_a_frame_back_twice(shared: &Arc<Shared>) {
+        let shared = Arc::clone(shared);
+        let broken = std::thread::spawn(move || {
+            let mut ledger = shared.lock().expect("it works");
+            ledger.give(0, 1);
+            ledger.give(0, 1);
+        });
+        assert!(broken.join().is_err(), "checked in every build");
+    }
+
+    #[test]
+    fn a_store_that_has_panicked_fails_every_later_call_with_that_message() {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = store(&dir);
+        let region = store.create_region().expect("region");
+        (0..6).for_each(|n| assert_eq!(region.write(&[n; 100]).expect("write"), u64::from(n)));
+        let pin = region.pin(5).expect("pin");
+        let draft = region.draft(10);
+        let other = store.create_region().expect("region");
+        give_a_frame_back_twice(&store.shared);
+        let failed = |outcome: Result<(), Error>| {
+            let error = outcome.expect_err("nothing works any more");
+            assert!(matches!(error, Error::Failed { .. }), "{error}");
+            assert!(error.to_string().contains("given back twice"), "{error}");
+        };
+        failed(store.create_region().map(drop));
+        failed(region.write(&[1]).map(drop));
+        failed(region.draft(1).map(drop));
+        failed(region.pin(0).map(drop));
+        failed(region.pin(5).map(drop));
+        failed(region.prefetch(5).map(drop));
+        failed(region.save(&dir.path().join("saved")));
+        failed(store.set_budget(FRAME_BYTES as u64));
+        failed(store.open_saved(&dir.path().join("saved")).map(drop));
+        failed(draft.expect("made before").seal(1).map(drop));
+        assert_eq!(pin[..], [5; 100], "what is held stays");
+        assert_eq!(store.stats().budget_bytes, 4 * FRAME_BYTES as u64);
+        drop((pin, region, other));
+        store.close();
+    }
+
+    #[test]
+    fn a_panic_wakes_whoever_waits() {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = store(&dir);
+        let (tell, told) = mpsc::channel();
+        let waiting = {
+            let shared = Arc::clone(&store.shared);
+            std::thread::spawn(move || {
+                let slots = shared.pool.window_frames();
+                shared.lock().expect("it works").window().take(slots).expect("all of them");
+                tell.send(()).expect("the test listens");
+                shared.wait_for_slot(1, || true).map(drop)
+            })
+        };
+        told.recv_timeout(LATE).expect("it begins");
+        give_a_frame_back_twice(&store.shared);
+        let error = waiting.join().expect("no panic").expect_err("woken with an error");
+        assert!(matches!(error, Error::Failed { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_panic_on_a_thread_of_the_store_ends_a_readers_wait() {
+        let dir = tempfile::tempdir().expect("dir");
+        let store = store(&dir);
+        let region = store.create_region().expect("region");
+        for n in 0..12 {
+            region.write(&vec![n; FRAME_BYTES]).expect("write");
+        }
+        let absent = (0..12)
+            .find(|&n| !store.shared.segment(region.id(), n).expect("known").word.look().resident())
+            .expect("twelve are more than four");
+        let segment = store.shared.segment(region.id(), absent).expect("known");
+        let (begin, begun) = mpsc::channel::<()>();
+        let reader = {
+            let (shared, segment) = (Arc::clone(&store.shared), Arc::clone(&segment));
+            std::thread::spawn(move || {
+                // As if its read had never ended.
+                assert!(segment.word.begin_promote());
+                begin.send(()).expect("the test listens");
+                shared.wait(&segment)
+            })
+        };
+        begun.recv_timeout(LATE).expect("it begins");
+        store.shared.contain(|| panic!("a check on the queue's thread"));
+        let error = reader.join().expect("no panic").expect_err("woken with an error");
+        assert!(error.to_string().contains("a check on the queue's thread"), "{error}");
+    }
 }

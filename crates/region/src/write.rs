@@ -5,48 +5,29 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use warmset_placement::Class;
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request};
 
 use crate::FRAME_BYTES;
 use crate::error::{Error, is_full_disk};
-use crate::room::{Room, WRITES_STARTED_MAX, Writes};
+use crate::ledger::Writes;
+use crate::region_file::checksum;
+use crate::room::Room;
 use crate::segment::{Segment, frames_for};
 use crate::state::State;
-use crate::store::{Ledger, RegionTable, Shared, Store};
+use crate::store::{RegionTable, Shared};
 
-/// Failed writes are warned of once in this time.
-const FULL_WARNED_EVERY: Duration = Duration::from_secs(60);
-
-impl Store {
-    /// Adds an unsealed segment of `bytes` to a region: its index and the address to write to. Until
-    /// [`Store::seal`] the bytes are the caller's alone, and the caller must not write after sealing or
-    /// after the region's release.
+impl Shared {
+    /// Adds an unsealed segment of `bytes`, held by its writer: its index, and itself. A release ends the hold of a
+    /// writer that is `raw`.
     ///
     /// # Errors
     /// [`Error::NoSpace`] when others would have to go to disk and it is full; [`Error::TooLarge`] for more
-    /// than the pool has; [`Error::Io`] when there are no addresses left for bytes in transit, or others cannot
-    /// be written; [`Error::Misuse`] for an unknown region or a size of zero.
-    pub fn reserve(&self, region: u64, bytes: u64) -> Result<(u64, usize), Error> {
-        self.shared.check_open()?;
-        let table = self.shared.region(region)?;
-        self.shared.reserve(&table, bytes)
-    }
-
-    /// Makes the first `used_bytes` of a segment immutable and readable.
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] or [`Error::Io`] when the segment had to go to disk at once and could not; it is
-    /// lost then, the region's other segments are not.
-    pub fn seal(&self, region: u64, segment: u64, used_bytes: u64) -> Result<(), Error> {
-        self.shared.seal(&self.shared.segment(region, segment)?, used_bytes)
-    }
-}
-
-impl Shared {
-    pub fn reserve(&self, table: &RegionTable, bytes: u64) -> Result<(u64, usize), Error> {
+    /// than the pool has; [`Error::Io`] when there is no room left for bytes in transit, or others cannot
+    /// be written; [`Error::Misuse`] for a released region or a size of zero.
+    pub fn reserve(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<(u64, Arc<Segment>), Error> {
+        self.check_open()?;
         if table.core.released.load(Ordering::Acquire) {
             return Err(Error::misuse(format!("region {} is released", table.core.id)));
         }
@@ -58,75 +39,89 @@ impl Shared {
             let setting = self.config.names.budget_bytes_max.clone();
             return Err(Error::TooLarge { bytes, bytes_max, setting });
         }
-        let segment = self.place(table, bytes)?;
+        let segment = self.place(table, bytes, raw)?;
         table.core.live.fetch_add(1, Ordering::AcqRel);
         self.add_live_bytes(bytes);
-        let address = segment.address();
         let index = table.segments.push(Arc::clone(&segment));
         if table.core.released.load(Ordering::Acquire) {
-            // The region went away meanwhile and its list was walked without this one.
+            // The region went away meanwhile, and its list may have been walked without this one.
+            self.abandon(&segment);
             self.release_segment(&segment);
             return Err(Error::misuse(format!("region {} is released", table.core.id)));
         }
-        Ok((index as u64, address))
+        Ok((index as u64, segment))
     }
 
     /// A new segment, in frames or in the window. While released regions give their space back, it waits for it.
-    fn place(&self, table: &RegionTable, bytes: u64) -> Result<Arc<Segment>, Error> {
+    fn place(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
         loop {
             let returns = self.returns.load(Ordering::Acquire);
-            match self.wait_for_room(frames_for(bytes)) {
-                Room::Frames(start) => return Ok(self.segment_in_pool(table, bytes, start)),
+            match self.wait_for_room(frames_for(bytes))? {
+                Room::Frames(start) => return self.segment_in_pool(table, bytes, raw, start),
                 Room::Stuck => {
-                    let error = self.lock().stuck_error.clone();
+                    let error = self.lock()?.disk().error().cloned();
                     return Err(
                         error.unwrap_or_else(|| Error::misuse("segments could not be written to disk"))
                     );
                 }
-                Room::Full | Room::Soon => match self.segment_in_window(table, bytes) {
-                    Err(error) if error.is_no_space() && self.wait_for_return(returns) => {}
+                Room::Full | Room::Soon => match self.segment_in_window(table, bytes, raw) {
+                    Err(error) if error.is_no_space() && self.wait_for_return(returns)? => {}
                     placed => return placed,
                 },
             }
         }
     }
 
-    fn segment_in_pool(&self, table: &RegionTable, bytes: u64, start: u64) -> Arc<Segment> {
+    fn segment_in_pool(
+        &self,
+        table: &RegionTable,
+        bytes: u64,
+        raw: bool,
+        start: u64,
+    ) -> Result<Arc<Segment>, Error> {
         let address = self.pool.frame_address(start);
-        let segment = Arc::new(self.new_segment(table, bytes, address));
-        let mut ledger = self.lock();
-        ledger.set.add_written(segment.key, segment.frames(), segment.position);
-        ledger.members.insert(segment.key, Arc::clone(&segment));
-        drop(ledger);
-        segment
+        let segment = Arc::new(self.new_segment(table, bytes, raw, address));
+        self.lock()?.add_written(&segment);
+        Ok(segment)
     }
 
-    fn new_segment(&self, table: &RegionTable, bytes: u64, address: usize) -> Segment {
-        Segment::writing(self.next_key(), table, bytes, address, self.now_ticks())
+    fn new_segment(&self, table: &RegionTable, bytes: u64, raw: bool, address: usize) -> Segment {
+        Segment::writing(self.next_key(), table, bytes, raw, address, self.now_ticks())
     }
 
     /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk.
-    fn segment_in_window(&self, table: &RegionTable, bytes: u64) -> Result<Arc<Segment>, Error> {
-        let slot = self.lock().window.take(frames_for(bytes)).ok_or_else(|| {
+    fn segment_in_window(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
+        let frames = frames_for(bytes);
+        let slot = self.wait_for_slot(frames, || true)?.ok_or_else(|| {
             // Not `NoSpace`: what lies in frames or on disk has no part in it.
-            let why =
-                format!("all addresses for bytes in transit are in use ({bytes} more); seal some first");
+            let why = format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
             Error::io("buffer cached data", self.quota.dir(), io::Error::new(io::ErrorKind::OutOfMemory, why))
         })?;
         let address = self.pool.window_address(slot);
-        let segment = self.new_segment(table, bytes, address);
+        let segment = self.new_segment(table, bytes, raw, address);
         if let Err(error) = segment.allocate() {
-            self.lock().window.give(slot, segment.frames());
+            self.empty_slot(address, frames);
             return Err(error);
         }
         self.counters.bounces.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(segment))
     }
 
+    /// The writer of an unsealed segment gives it up.
+    pub fn abandon(&self, segment: &Arc<Segment>) {
+        segment.word.abandon();
+        self.finish_release(segment);
+    }
+
+    /// Makes the first `used_bytes` immutable and readable.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] or [`Error::Io`] when the segment had to go to disk at once and could not; it is
+    /// lost then, the region's other segments are not.
     pub fn seal(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
         let mut writes = Writes::new();
         {
-            let mut ledger = self.lock();
+            let mut ledger = self.lock()?;
             self.check_unsealed(segment, used_bytes)?;
             if self.pool.in_window(segment.address()) {
                 drop(ledger);
@@ -137,13 +132,9 @@ impl Shared {
             if !segment.word.seal() {
                 return Err(released_meanwhile());
             }
-            self.shrink(&mut ledger, segment, used_bytes);
-            ledger.set.unpark(segment.key, segment.score());
-            let passing = ledger.set.class(segment.key) == Some(Class::Stream);
-            let free = ledger.budget_frames.saturating_sub(ledger.frames.used());
+            let soon_needed = ledger.seal(segment, used_bytes, || self.set_used(segment, used_bytes));
             // Past the high watermark: what will have to leave soon is written now, while nobody waits.
-            let soon_needed = passing && free < ledger.set.reserve_frames().div_ceil(2);
-            if soon_needed && !ledger.disk_full && segment.word.begin_write() {
+            if soon_needed && !ledger.disk().disk_is_full() && segment.word.begin_write() {
                 writes.push(Arc::clone(segment));
             }
         }
@@ -161,17 +152,6 @@ impl Shared {
                 Err(Error::misuse(format!("{used_bytes} bytes used of {reserved} reserved")))
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Gives the frames behind the used bytes back.
-    fn shrink(&self, ledger: &mut Ledger, segment: &Segment, used_bytes: u64) {
-        let (before, after) = (segment.frames(), frames_for(used_bytes));
-        self.set_used(segment, used_bytes);
-        if after < before {
-            let start = self.pool.frame_of(segment.address());
-            ledger.frames.give(start + after, before - after);
-            ledger.set.shrink(segment.key, after);
         }
     }
 
@@ -193,27 +173,30 @@ impl Shared {
 
     /// Writes all that was reserved, so that nothing about the segment changes during the transfer.
     fn seal_to_disk(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
+        let transfer = InFlight::begin(self.self_reference(), segment);
         if !segment.word.begin_seal() {
             return Err(released_meanwhile());
         }
-        let (slot, frames) = (self.pool.window_slot(segment.address()), segment.frames());
+        let (address, frames) = (segment.address(), segment.frames());
         self.clear_tail(segment, used_bytes);
+        segment.set_checksum(checksum(self.bytes_of(segment, used_bytes)));
         let written = self.write_and_wait(segment);
         {
-            let _ledger = self.lock();
+            let ledger = self.lock();
+            // What could not be written is lost: unsealed for ever, it would keep its buffer, and its region from
+            // being evicted.
             segment.word.end_seal(written.is_ok());
             if written.is_ok() {
                 self.set_used(segment, used_bytes);
             }
+            drop(ledger);
         }
         if written.is_ok() {
-            self.free_window(slot, frames);
-        } else {
-            // It is lost: unsealed for ever, it would keep its buffer, and its region from being evicted.
-            segment.word.release();
+            self.empty_slot(address, frames);
         }
         // A release meanwhile could not free it.
         self.finish_release(segment);
+        drop(transfer);
         written
     }
 
@@ -226,6 +209,13 @@ impl Shared {
         let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
         self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
         outcome.map_err(|error| self.write_error(segment, error))
+    }
+
+    /// The bytes of a segment whose frames or buffer nobody writes to, as far as they are used.
+    pub fn bytes_of(&self, segment: &Segment, used_bytes: u64) -> &[u8] {
+        // SAFETY: callers are in a transition (sealing, writing back, promoting) in which the segment's memory is
+        // its own and nobody writes to it; `used_bytes` are within it, and it is never unmapped.
+        unsafe { std::slice::from_raw_parts(segment.address() as *const u8, used_bytes as usize) }
     }
 
     /// A transfer of the whole segment.
@@ -241,19 +231,25 @@ impl Shared {
     /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
     pub fn launch_writes(&self, writes: Writes) {
         for segment in writes {
-            let shared = self.self_reference();
-            self.transfers.fetch_add(1, Ordering::AcqRel);
+            let launch = InFlight::begin(self.self_reference(), &segment);
             let returns = self.returns.load(Ordering::Acquire);
             let done = {
-                let segment = Arc::clone(&segment);
-                Box::new(move |outcome| shared.finish_write(&segment, outcome, returns))
+                let transfer = InFlight::begin(self.self_reference(), &segment);
+                Box::new(move |outcome| {
+                    let InFlight { shared, segment } = &transfer;
+                    shared.contain(|| shared.finish_write(segment, outcome, returns));
+                })
             };
             match self.request(&segment, Op::Write, done) {
                 // SAFETY: the segment is in `WritingBack`: its frames are neither freed nor written to (it is
                 // sealed) before `finish_write` ends that state.
                 Ok(request) => unsafe { self.io.submit(request) },
-                Err(error) => self.write_failed(&segment, error, returns),
+                Err(error) => {
+                    self.write_failed(&segment, error, returns);
+                    self.finish_release(&segment);
+                }
             }
+            drop(launch);
         }
     }
 
@@ -261,29 +257,25 @@ impl Shared {
         match outcome {
             Ok(()) => {
                 self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
+                if !segment.has_checksum() {
+                    segment.set_checksum(checksum(self.bytes_of(segment, segment.bytes())));
+                }
                 segment.word.end_write(true);
                 self.failed_in_row.store(0, Ordering::Relaxed);
-                self.finish_transfer(segment);
             }
             Err(error) => self.write_failed(segment, self.write_error(segment, error), returns),
         }
+        self.finish_release(segment);
     }
 
     /// `returns` is from before the write: had space come back since, the failure would say nothing about now.
     fn write_failed(&self, segment: &Arc<Segment>, error: Error, returns: u64) {
         let warn = {
-            let mut ledger = self.lock();
-            let now = Instant::now();
-            let warn = ledger.warned_full.is_none_or(|at| now - at >= FULL_WARNED_EVERY);
-            if warn {
-                ledger.warned_full = Some(now);
-            }
+            let Ok(mut ledger) = self.lock() else { return };
+            let warn = ledger.disk_mut().warns(Instant::now());
             let in_row = self.failed_in_row.fetch_add(1, Ordering::Relaxed) + 1;
             if self.returns.load(Ordering::Acquire) == returns {
-                ledger.disk_full |= error.is_no_space() || in_row >= WRITES_STARTED_MAX;
-                ledger.stuck.insert(segment.key);
-                ledger.stuck_error = Some(error.clone());
-                ledger.stuck_at = Some(now);
+                ledger.write_failed(segment, &error, in_row);
             }
             segment.word.end_write(false);
             warn
@@ -291,7 +283,6 @@ impl Shared {
         if warn {
             tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
         }
-        self.finish_transfer(segment);
     }
 
     fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
@@ -302,12 +293,27 @@ impl Shared {
             Error::io("write cached data", dir, error)
         }
     }
+}
 
-    /// The last step of every background transfer.
-    pub fn finish_transfer(&self, segment: &Arc<Segment>) {
-        self.finish_release(segment);
-        self.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.announce_space();
+/// A transfer of a segment: counted by the store, which waits for it when it closes, and by the region.
+pub(crate) struct InFlight {
+    pub shared: Arc<Shared>,
+    pub segment: Arc<Segment>,
+}
+
+impl InFlight {
+    pub fn begin(shared: Arc<Shared>, segment: &Arc<Segment>) -> Self {
+        shared.transfers.fetch_add(1, Ordering::AcqRel);
+        segment.region.transfers.fetch_add(1, Ordering::AcqRel);
+        Self { shared, segment: Arc::clone(segment) }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.segment.region.transfers.fetch_sub(1, Ordering::AcqRel);
+        self.shared.transfers.fetch_sub(1, Ordering::AcqRel);
+        self.shared.announce_space();
     }
 }
 

@@ -218,12 +218,14 @@ fn a_release_while_a_bounce_buffer_is_written_waits_for_the_write() {
     let held = store.create_region().expect("region");
     fill(&held, 4, |_| FRAME_BYTES);
     let pins: Vec<_> = (0..4).map(|n| held.pin(n).expect("pin")).collect();
-    let region = store.create_region_id().expect("region");
-    let (segment, _) = store.reserve(region, FRAME).expect("a bounce buffer");
+    let raw = store.raw();
+    let region = raw.create_region().expect("region");
+    let (segment, _) = raw.reserve(region, FRAME).expect("a bounce buffer");
     assert_eq!(store.stats().bounces_total, 1);
     device.arm();
     std::thread::scope(|scope| {
-        let sealed = scope.spawn(|| store.seal(region, segment, 100));
+        // SAFETY: it was reserved above, and nobody writes to it.
+        let sealed = scope.spawn(move || unsafe { raw.seal(region, segment, 100) });
         device.wait();
         store.release(region);
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -239,19 +241,25 @@ fn a_release_while_a_bounce_buffer_is_written_waits_for_the_write() {
 fn misuse_is_an_error() {
     let dir = dir();
     let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
-    assert!(store.pin_address(1, 0).is_err() && store.unpin(9, 9).is_err());
+    let raw = store.raw();
+    // SAFETY: there is no such hold to lose.
+    assert!(raw.pin(1, 0).is_err() && unsafe { raw.unpin(9, 9) }.is_err());
     store.release(77);
-    let region = store.create_region_id().expect("region");
-    assert!(store.reserve(region, 0).is_err() && store.reserve(region, u64::MAX).is_err());
-    let (segment, _) = store.reserve(region, 10).expect("reserve");
-    assert!(store.pin_start(region, segment).is_err(), "unsealed");
-    assert!(store.seal(region, segment, 11).is_err());
-    store.seal(region, segment, 10).expect("seal");
-    assert!(store.seal(region, segment, 10).is_err(), "sealed twice");
-    assert!(store.unpin(region, segment).is_err() && store.pin_wait(region, segment).is_err());
-    assert_eq!(store.pin_start(region, segment).expect("start"), PinStart::Ready);
-    store.pin_wait(region, segment).expect("wait");
-    store.unpin(region, segment).expect("unpin");
+    let region = raw.create_region().expect("region");
+    assert!(raw.reserve(region, 0).is_err() && raw.reserve(region, u64::MAX).is_err());
+    let (segment, _) = raw.reserve(region, 10).expect("reserve");
+    assert!(raw.pin_start(region, segment).is_err(), "unsealed");
+    // SAFETY: this test is the segment's only writer and reader, and never looks at its bytes.
+    unsafe {
+        assert!(raw.unpin(region, segment).is_err(), "the writer's hold is no reader's");
+        assert!(raw.seal(region, segment, 11).is_err());
+        raw.seal(region, segment, 10).expect("seal");
+        assert!(raw.seal(region, segment, 10).is_err(), "sealed twice");
+        assert!(raw.unpin(region, segment).is_err() && raw.pin_wait(region, segment).is_err());
+        assert_eq!(raw.pin_start(region, segment).expect("start"), PinStart::Ready);
+        raw.pin_wait(region, segment).expect("wait");
+        raw.unpin(region, segment).expect("unpin");
+    }
     store.close();
-    assert!(store.create_region_id().is_err());
+    assert!(raw.create_region().is_err());
 }

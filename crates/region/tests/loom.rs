@@ -6,6 +6,9 @@
 #![cfg(loom)]
 
 #[allow(dead_code)]
+#[path = "../src/failure.rs"]
+mod failure;
+#[allow(dead_code)]
 #[path = "../src/state.rs"]
 mod state;
 
@@ -28,12 +31,21 @@ const REUSED: u64 = 99;
 
 impl Segment {
     fn in_state(state: State) -> Arc<Self> {
-        Arc::new(Self {
-            word: StateWord::new(state),
+        Arc::new(Self::new(state))
+    }
+
+    fn new(state: State) -> Self {
+        Self {
+            word: if state == State::Writing { StateWord::writing(false) } else { StateWord::new(state) },
             bytes: UnsafeCell::new(WRITTEN),
             ledger: Mutex::new(true),
             freed: AtomicUsize::new(0),
-        })
+        }
+    }
+
+    fn write(&self) {
+        // SAFETY: as in `read`.
+        self.bytes.with_mut(|bytes| unsafe { *bytes = WRITTEN });
     }
 
     fn read(&self) {
@@ -340,8 +352,10 @@ fn a_seal_to_disk_ends_before_the_segment_is_freed() {
                     if segment.word.begin_seal() {
                         segment.read();
                         segment.word.end_seal(written);
-                        segment.free();
+                    } else {
+                        assert!(segment.word.abandon(), "the writer's hold is its own");
                     }
+                    segment.free();
                 })
             };
             segment.word.release();
@@ -350,6 +364,53 @@ fn a_seal_to_disk_ends_before_the_segment_is_freed() {
             assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
         });
     }
+}
+
+/// Writes under the writer's hold, then seals, or gives up if it was released.
+fn write_and_seal(segment: &Segment, raw: bool) {
+    segment.write();
+    if !segment.word.seal() && !raw {
+        assert!(segment.word.abandon(), "the writer's hold is its own");
+    }
+    segment.free();
+}
+
+#[test]
+fn a_release_does_not_free_under_a_writer() {
+    check(|| {
+        let segment = Segment::in_state(State::Writing);
+        let writer = {
+            let segment = Arc::clone(&segment);
+            thread::spawn(move || write_and_seal(&segment, false))
+        };
+        segment.word.release();
+        segment.free();
+        segment.word.release();
+        segment.free();
+        writer.join().unwrap();
+        assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_release_ends_a_raw_writers_hold_once() {
+    check(|| {
+        let segment = Arc::new(Segment { word: StateWord::writing(true), ..Segment::new(State::Writing) });
+        let other = {
+            let segment = Arc::clone(&segment);
+            thread::spawn(move || {
+                segment.word.release();
+                segment.free();
+            })
+        };
+        let sealed = segment.word.seal();
+        segment.word.release();
+        segment.free();
+        other.join().unwrap();
+        let look = segment.word.look();
+        assert_eq!((look.state, look.holds), (State::Freed, 0), "sealed: {sealed}");
+        assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
+    });
 }
 
 #[test]

@@ -18,9 +18,9 @@ use crate::{
 };
 
 const BASE_PAGES_PER_CHUNK: f64 = 512.0;
-/// How often mappings and nodes are read anew.
+/// How often mappings and nodes are read again.
 const MAP_EVERY: Duration = Duration::from_secs(2);
-/// How often the owner's placement is read anew at most: it walks all page tables.
+/// How often the owner's placement is read again at most: it walks all page tables.
 const PLACED_EVERY: Duration = Duration::from_secs(10);
 /// Chunks looked at in a quantum beside those that were accessed.
 const LOOK_CHUNKS: usize = 512;

@@ -15,7 +15,7 @@ pub enum State {
     Bad,
 }
 
-/// A fact, and what follows from it.
+/// A fact, and what it means.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// The stable name of the check.
@@ -24,7 +24,7 @@ pub struct Finding {
     pub state: State,
     /// The fact in words.
     pub value: String,
-    /// What follows from it, and what to do.
+    /// What it means, and what to do.
     pub follows: String,
     /// The fact as data; its shape belongs to the check.
     pub data: Value,

@@ -1,4 +1,4 @@
-//! `warmset doctor`: what this machine offers, and what follows from it.
+//! `warmset doctor`: what this machine offers, and what to change.
 //!
 //! Facts come from `warmset_platform::sysinfo`; the modules here judge them, each a pure function from facts to findings.
 //! It changes nothing on the machine: the disk is measured on an unnamed file.

@@ -40,7 +40,7 @@ pub struct TierArgs {
     /// Write one JSON record per decision to stdout (schema 1)
     #[arg(long)]
     pub json: bool,
-    /// Write the counters in Prometheus' text form to this file, anew after each decision
+    /// Write the counters in Prometheus' text form to this file, again after each decision
     #[arg(long, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
     /// A program to start and manage, and its arguments

@@ -2,18 +2,27 @@
 //!
 //! Equal latencies are near that split and are found quickly; the fastest split is where moving one access more from
 //! one tier to the other changes nothing, which latencies alone do not show. So a step is judged by its effect: move
-//! a share, let the copies' own traffic pass, measure, and compare with the measurement before.
+//! a share, let the copies' own traffic pass, measure. A parabola through all measurements nearby says where to go, and
+//! that it is no use to go on once it promises less than what the measurements may be off.
 
 /// The smallest share worth a step.
 const STEP_MIN: f64 = 0.02;
 /// The share that a step begins with when no better is known.
 const STEP_FIRST: f64 = 0.1;
+/// The largest step after the first.
+const STEP_MAX: f64 = 0.4;
+/// Measurements this far away say nothing about the curve here.
+const NEAR: f64 = 0.35;
+/// A step is taken only if it promises more than this part of the deviation of all measurements nearby.
+const WORTH: f64 = 0.5;
+/// Measurements after which a search ends in any case.
+const POINTS_MAX: usize = 16;
 /// Copies' traffic is over after this time.
 const SETTLE_NS: f64 = 2e7;
 /// How long a measurement takes at least, and at most.
 const MEASURE_NS: [f64; 2] = [4e8, 4e9];
-/// How many samples it needs for half a percent of deviation, and for less after a small step.
-const SAMPLES: [f64; 2] = [4e4, 1.2e5];
+/// How many samples it needs, for half a percent of deviation.
+const SAMPLES: f64 = 5e4;
 /// While a long step is under way it is judged this often.
 const WATCH_NS: f64 = 5e8;
 /// Deviations of the measurement by which a step under way has to be worse for it to be stopped.
@@ -52,8 +61,17 @@ enum Phase {
     Settle,
     /// The effect is measured.
     Measure,
-    /// Nothing better was found nearby.
+    /// Nothing better is to be expected nearby.
     Done,
+}
+
+/// A measurement.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    /// The share moved up since the search began.
+    at: f64,
+    value: f64,
+    count: f64,
 }
 
 /// The search for one pair of tiers.
@@ -68,13 +86,16 @@ pub struct Climb {
     now: Mean,
     /// The best seen while this step is under way.
     watched: f64,
-    /// What was measured before this step.
-    before: Option<f64>,
-    turns: u32,
-    /// Whether it began with a long step, which is judged under way.
-    long: bool,
-    /// The smallest step was no good and is being taken back.
-    last: bool,
+    points: Vec<Point>,
+    /// The share moved up so far, and between which two more can be moved.
+    at: f64,
+    ends: [f64; 2],
+    /// The first step is under way: a long one, which is judged on the way.
+    sweeps: bool,
+    /// It was stopped because it made things worse.
+    fell: bool,
+    /// Copies are to leave the application alone: the long step is over.
+    gentle: bool,
 }
 
 impl Climb {
@@ -82,19 +103,22 @@ impl Climb {
     /// that repeats one begins with a small step.
     #[must_use]
     pub fn new(gap: f64, repeated: bool) -> Self {
-        let step = if gap > 0.3 { 1.0 } else { STEP_FIRST * if repeated { 0.5 } else { 1.0 } };
+        let sweeps = gap > 0.3;
+        let step = if sweeps { 1.0 } else { STEP_FIRST * if repeated { 0.5 } else { 1.0 } };
         Self {
-            phase: if gap > 0.3 { Phase::Move } else { Phase::Measure },
+            phase: if sweeps { Phase::Move } else { Phase::Measure },
             up: true,
             step,
             left: step,
             wait_ns: 0.0,
             now: Mean::default(),
             watched: 0.0,
-            before: None,
-            turns: 0,
-            long: gap > 0.3,
-            last: false,
+            points: Vec::new(),
+            at: 0.0,
+            ends: [f64::NEG_INFINITY, f64::INFINITY],
+            sweeps,
+            fell: false,
+            gentle: repeated,
         }
     }
 
@@ -104,7 +128,7 @@ impl Climb {
         (self.phase == Phase::Move && self.left > 0.0).then_some((self.up, self.left))
     }
 
-    /// Whether nothing better was found nearby.
+    /// Whether nothing better is to be expected nearby.
     #[must_use]
     pub fn done(&self) -> bool {
         self.phase == Phase::Done
@@ -116,20 +140,33 @@ impl Climb {
         self.phase == Phase::Measure
     }
 
+    /// Whether the long first step is under way.
+    #[must_use]
+    pub fn sweeps(&self) -> bool {
+        self.sweeps
+    }
+
+    /// Whether most is done already, so that pages are better moved slowly.
+    #[must_use]
+    pub fn is_gentle(&self) -> bool {
+        self.gentle
+    }
+
     /// Says what was moved; `more` is whether there is more that is worth moving.
     pub fn moved(&mut self, share: f64, more: bool) {
         self.left -= share;
+        self.at += if self.up { share } else { -share };
         if self.phase == Phase::Move && (self.left < STEP_MIN * 0.1 || !more) {
-            self.phase = if self.last { Phase::Done } else { Phase::Settle };
-            self.wait_ns = SETTLE_NS;
-            if self.last {
-                return;
+            if self.left > STEP_MIN * 0.5 && !self.sweeps {
+                self.ends[usize::from(self.up)] = self.at;
             }
-            // Nothing moved at all: this direction is at its end.
-            if self.left >= self.step {
-                self.turn();
-            }
+            self.settle();
         }
+    }
+
+    fn settle(&mut self) {
+        self.phase = Phase::Settle;
+        self.wait_ns = SETTLE_NS;
     }
 
     /// Takes in how fast the application was in a quantum (larger is better) and on how many samples that rests.
@@ -151,18 +188,15 @@ impl Climb {
                     self.watched = self.watched.max(value);
                     self.now = Mean::default();
                     if worse {
-                        self.step -= self.left;
-                        self.left = 0.0;
-                        self.phase = Phase::Settle;
-                        self.wait_ns = SETTLE_NS;
+                        self.fell = true;
+                        self.settle();
                     }
                 }
             }
             Phase::Measure => {
                 self.now.add(goodness, count, elapsed_ns);
-                let wanted = SAMPLES[usize::from(self.step < STEP_FIRST)];
                 let time = self.now.time_ns;
-                if time >= MEASURE_NS[1] || (time >= MEASURE_NS[0] && self.now.count >= wanted) {
+                if time >= MEASURE_NS[1] || (time >= MEASURE_NS[0] && self.now.count >= SAMPLES) {
                     self.judge();
                 }
             }
@@ -170,34 +204,92 @@ impl Climb {
     }
 
     fn judge(&mut self) {
-        let value = self.now.value();
-        let before = self.before.replace(value);
-        match before {
-            // The first measurement, or the one after a long first step, which was judged under way.
-            // A long step was judged under way; small ones now find the best nearby.
-            None if self.long => self.turn_with(STEP_FIRST),
-            None => self.go(self.step),
-            Some(before) if value > before => {
-                self.go(if self.turns == 0 { self.step * 2.0 } else { self.step });
-            }
-            Some(_) => self.turn(),
+        self.points.push(Point { at: self.at, value: self.now.value(), count: self.now.count });
+        if self.sweeps {
+            // The long step was judged under way; small ones now find the best nearby.
+            (self.sweeps, self.gentle) = (false, true);
+            let on = if self.up { 1.0 } else { -1.0 };
+            return self.go(if self.fell { -on * STEP_FIRST } else { on * STEP_FIRST * 0.5 });
+        }
+        let last = if self.up { self.step } else { -self.step };
+        let wanted = match self.points.len() {
+            1 => last,
+            // Straight on if that was better, else to the other side of where it began.
+            2 if self.curve().0 * last > 0.0 => last,
+            2 => -2.0 * last,
+            _ => self.best(),
+        };
+        let wanted = wanted.clamp((self.ends[0] - self.at).min(0.0), (self.ends[1] - self.at).max(0.0));
+        if wanted.abs() < STEP_MIN || self.points.len() >= POINTS_MAX || !self.is_worth(wanted) {
+            self.phase = Phase::Done;
+        } else {
+            self.go(wanted);
         }
     }
 
-    fn turn(&mut self) {
-        self.turn_with(self.step.min(2.0 * STEP_FIRST) * 0.5);
+    /// The step to the best point of the curve, at most twice the last one.
+    fn best(&self) -> f64 {
+        let (slope, bend) = self.curve();
+        let most = (2.0 * self.step).max(STEP_FIRST * 0.5).min(if self.gentle { STEP_FIRST } else { STEP_MAX });
+        if bend < 0.0 { (-0.5 * slope / bend).clamp(-most, most) } else { most.copysign(slope) }
     }
 
-    fn turn_with(&mut self, step: f64) {
-        self.turns += 1;
-        self.up = !self.up;
-        self.last = step < STEP_MIN;
-        self.go(if self.last { self.step - self.left.max(0.0) } else { step });
+    /// Whether a step promises more than chance.
+    fn is_worth(&self, step: f64) -> bool {
+        let (slope, bend) = self.curve();
+        let count: f64 = self.near().map(|point| point.count).sum();
+        let value = self.points.last().map_or(0.0, |point| point.value);
+        self.points.len() < 3 || slope * step + bend * step * step > WORTH * value / count.max(1.0).sqrt()
+    }
+
+    fn near(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| (point.at - self.at).abs() <= NEAR)
+    }
+
+    /// The curve here, fitted to the measurements nearby: its slope and its bend, which is 0 where they show none.
+    fn curve(&self) -> (f64, f64) {
+        let (mut s, mut t) = ([0.0; 5], [0.0; 3]);
+        for point in self.near() {
+            let mut part = point.count.max(1.0);
+            for power in 0..5 {
+                s[power] += part;
+                if let Some(sum) = t.get_mut(power) {
+                    *sum += part * point.value;
+                }
+                part *= point.at - self.at;
+            }
+        }
+        let minor = s[0] * s[2] - s[1] * s[1];
+        if minor <= s[0] * s[0] * STEP_MIN * STEP_MIN * 0.01 {
+            return (0.0, 0.0);
+        }
+        let straight = (s[0] * t[1] - s[1] * t[0]) / minor;
+        let mut places: Vec<f64> = self.near().map(|point| point.at).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup_by(|a, b| (*a - *b).abs() < STEP_MIN * 0.5);
+        if places.len() < 3 {
+            return (straight, 0.0);
+        }
+        // Cramer's rule on the normal equations.
+        let det = |a: [f64; 3], b: [f64; 3], c: [f64; 3]| {
+            a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
+                + a[2] * (b[0] * c[1] - b[1] * c[0])
+        };
+        let rows = [[s[0], s[1], s[2]], [s[1], s[2], s[3]], [s[2], s[3], s[4]]];
+        let whole = det(rows[0], rows[1], rows[2]);
+        let with = |column: usize| {
+            let mut rows = rows;
+            rows.iter_mut().zip(t).for_each(|(row, value)| row[column] = value);
+            det(rows[0], rows[1], rows[2]) / whole
+        };
+        let bend = with(2);
+        if bend < 0.0 { (with(1), bend) } else { (straight, 0.0) }
     }
 
     fn go(&mut self, step: f64) {
-        self.step = step;
-        self.left = step;
+        self.up = step > 0.0;
+        self.step = step.abs();
+        self.left = self.step;
         self.phase = Phase::Move;
         self.now = Mean::default();
         self.watched = 0.0;

@@ -10,7 +10,7 @@ use super::PageSample;
 const FAST_NS: f64 = 1e9;
 /// Half-life of the slow sum.
 const SLOW_NS: f64 = 8e9;
-/// Rates are computed anew after this time.
+/// Rates are computed again after this time.
 const REFRESH_NS: f64 = 5e7;
 /// The sums are kept multiplied by a growing scale, so that decay costs nothing per page; they are scaled back here.
 const SCALE_MAX: f64 = 1e6;

@@ -22,7 +22,11 @@ const START_NS: f64 = 2e8;
 const HORIZON_NS: [f64; 3] = [60e9, 2e9, 60e9];
 /// Lines of a copy overlap, so it takes that much less than its lines' latencies.
 const COPY_OVERLAP: f64 = 4.0;
-/// The order of pages is found anew after this time.
+/// Once most is done, the search copies at this part of the mover's speed.
+const GENTLE: f64 = 1.0 / 3.0;
+/// A long step ends at pages with less than this part of the mean heat: their order can wait.
+const SWEEP_HEAT: f64 = 0.25;
+/// The order of pages is found again after this time.
 const PLAN_NS: f64 = 1e8;
 /// In balance, the order of pages is looked at this often.
 const DRIFT_NS: f64 = 5e8;
@@ -150,7 +154,8 @@ impl Warm {
 
     /// Searches all pairs of tiers, the slowest against the fastest first; after long steps a second time with short ones.
     fn begin(&mut self, long: bool) {
-        self.again = long;
+        // With two tiers there is one pair, and nothing that a later pair could have changed.
+        self.again = long && self.layout.capacity_pages.len() > 2;
         self.list_pairs();
         self.next_pair(long, false);
     }
@@ -244,6 +249,9 @@ impl Warm {
         if most == 0 {
             return (0.0, true);
         }
+        let is_gentle = self.climb.as_ref().is_some_and(Climb::is_gentle);
+        let most = if is_gentle { ((most as f64 * GENTLE) as usize).max(1) } else { most };
+        let sweeps = self.climb.as_ref().is_some_and(Climb::sweeps);
         self.plan(quantum, from, to, most);
         self.make_room(quantum, from, to, room);
         let (here, there) = (self.latency(from.into()), self.latency(to.into()));
@@ -259,6 +267,7 @@ impl Warm {
             quantum.tiers.iter().map(|tier| tier.rate_per_ns).filter(|rate| rate.is_finite()).sum();
         let accesses =
             if quantum.accesses_per_weight > 0.0 { quantum.accesses_per_weight } else { rate / all };
+        let least = if sweeps { SWEEP_HEAT * all / heat.len().max(1) as f64 } else { 0.0 };
         let heat = |page: u32| f64::from(heat.get(page as usize).copied().unwrap_or(0.0));
         let is_at = |page: u32, tier: Tier| quantum.residency.get(page as usize) == Some(&tier);
         let (mut left, mut moved) = (share * all, 0);
@@ -283,7 +292,7 @@ impl Warm {
             if gain * gain < DRIFT_DEVIATIONS * DRIFT_DEVIATIONS * by_chance / window_ns {
                 return (share - left / all, false);
             }
-            if gain * accesses * saved <= cost || (gain > left && moved > 0) {
+            if gain * accesses * saved <= cost || (gain > left && moved > 0) || heat(page) < least {
                 return (share - left / all, false);
             }
             let before = self.plan.outs.len();
@@ -311,20 +320,21 @@ impl Warm {
             }
             return;
         }
-        if let Some((up, left)) = climb.wanted() {
+        let (wanted, is_gentle, measures) = (climb.wanted(), climb.is_gentle(), climb.measures());
+        if !self.rest.is_empty() && self.change() > BAND_LONG {
+            // Something else than this search changed the latencies.
+            self.listen(true);
+        } else if let Some((up, left)) = wanted {
             let (fast, slow) = self.pair;
             let (share, more) = self.shift(quantum, if up { (slow, fast) } else { (fast, slow) }, left, room);
             if let Some(climb) = &mut self.climb {
                 climb.moved(share, more);
             }
-            self.rest.clear();
-        } else if self.rest.is_empty() {
-            if climb.measures() {
-                self.rest = self.latencies();
+            if !is_gentle {
+                self.rest.clear();
             }
-        } else if self.change() > BAND_LONG {
-            // Something else than this search changed the latencies.
-            self.listen(true);
+        } else if self.rest.is_empty() && measures {
+            self.rest = self.latencies();
         }
     }
 

@@ -57,10 +57,15 @@ impl DataFile {
     /// # Errors
     /// The kernel's.
     pub fn reopen(file: impl AsFd) -> io::Result<Self> {
-        let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-        Ok(with_direct(OFlags::RDWR | OFlags::CLOEXEC, |flags| {
-            fs::open(path.as_str(), flags, Mode::empty())
-        })?)
+        reopen(file, OFlags::RDWR)
+    }
+
+    /// The same for direct reads.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn reopen_to_read(file: impl AsFd) -> io::Result<Self> {
+        reopen(file, OFlags::RDONLY)
     }
 
     /// Whether reads and writes go past the page cache.
@@ -127,6 +132,11 @@ impl AsFd for DataFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+fn reopen(file: impl AsFd, access: OFlags) -> io::Result<DataFile> {
+    let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    Ok(with_direct(access | OFlags::CLOEXEC, |flags| fs::open(path.as_str(), flags, Mode::empty()))?)
 }
 
 /// A file without a name.

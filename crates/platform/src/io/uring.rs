@@ -51,7 +51,7 @@ impl Submit {
         self.in_flight == 0 || (self.in_flight < IN_FLIGHT_MAX && bytes <= IN_FLIGHT_BYTES_MAX)
     }
 
-    fn takes_off(&mut self, flight: &Flight) {
+    fn submitted(&mut self, flight: &Flight) {
         self.in_flight += 1;
         self.in_flight_bytes += flight.request.len;
     }
@@ -108,7 +108,7 @@ impl Shared {
     fn start(&self, flight: Box<Flight>) {
         let mut submit = self.lock();
         if submit.waiting.is_empty() && submit.has_room(&flight) {
-            submit.takes_off(&flight);
+            submit.submitted(&flight);
             self.launch(flight);
         } else {
             submit.waiting.push_back(flight);
@@ -206,7 +206,7 @@ impl Shared {
         submit.in_flight_bytes -= ended_bytes;
         while submit.waiting.front().is_some_and(|next| submit.has_room(next)) {
             let Some(next) = submit.waiting.pop_front() else { break };
-            submit.takes_off(&next);
+            submit.submitted(&next);
             self.launch(next);
         }
     }

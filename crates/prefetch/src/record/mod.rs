@@ -60,7 +60,7 @@ pub struct Options {
 
 /// Runs the program to its end, `arguments` being its own, and makes a profile for those that match `pattern`. If there is
 /// one already whose bursts have candidates, the run chooses among these. A warm run is as good as a cold one: a new
-/// process has to map and read its pages anew.
+/// process has to map and read its pages again.
 ///
 /// # Errors
 /// The kernel's; `NotFound` if there is no such program.

@@ -26,7 +26,7 @@ pub trait LatencySource: std::fmt::Debug {
     fn read(&mut self, shares: &[f64]) -> Vec<Reading>;
 }
 
-/// The difference of a counter between two looks. A counter that went back (it wrapped, or was set anew) has no
+/// The difference of a counter between two looks. A counter that went back (it wrapped, or was set again) has no
 /// difference for this once.
 #[must_use]
 pub fn counted(before: u64, now: u64) -> Option<u64> {

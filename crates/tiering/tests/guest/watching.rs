@@ -82,7 +82,8 @@ pub fn cost_of_an_idle_map() {
     const LOOKS: usize = 40;
     let map = Reservation::anonymous(MAP_BYTES).expect("addresses");
     for part in 0..64 {
-        map.populate(part << 30, HUGE_PAGE_BYTES).expect("memory");
+        // SAFETY: nobody else knows the range.
+        unsafe { map.populate(part << 30, HUGE_PAGE_BYTES).expect("memory") };
     }
     // The map is this process's own, which sleeps in between: nothing of it is accessed.
     let mut tracker = DamonTracker::start(std::process::id(), Duration::from_millis(400)).expect("DAMON");

@@ -165,7 +165,7 @@ final class BytesEncoder extends ColumnEncoder {
 
   /**
    * What a dictionary may take: less than the plain values, or hardly more if few strings come again and again, since
-   * those are handed out without being made anew for each row.
+   * those are handed out without being made again for each row.
    */
   private long mostCoded(long plain) {
     return dictionary.entries() <= rows / REPEATS_MIN ? plain + plain / 16 + SMALL_BYTES : plain - plain / 16;

@@ -87,7 +87,7 @@ public final class ElementCoder {
    * Whether objects of the class must stay the objects they are: Spark's own rows and batches,
    * whose memory it manages, GraphX's partitions, which share arrays, and whatever is to be closed.
    */
-  public static boolean leavesAlone(Class<?> type) {
+  public static boolean staysWithSpark(Class<?> type) {
     return Qualification.leftAlone(type) != null;
   }
 
@@ -117,7 +117,7 @@ public final class ElementCoder {
     return false;
   }
 
-  /** All elements are written: what only writing needs is given up. A later write needs it anew. */
+  /** All elements are written: what only writing needs is given up. A later write needs it again. */
   public void written() {
     references.release();
     strings.release();

@@ -79,7 +79,7 @@ final class Qualification {
       transients |= state(at).anyMatch(field -> Modifier.isTransient(field.getModifiers()));
     }
     for (; at != null && at.getClassLoader() != null; at = at.getSuperclass()) {
-      if (state(at).findAny().isPresent()) return type.getName() + " extends " + at.getName() + ", whose state Java makes anew";
+      if (state(at).findAny().isPresent()) return type.getName() + " extends " + at.getName() + ", whose state Java makes again";
     }
     if (transients && !ownReading && hasPlainConstructor(type)) {
       return type.getName() + " has a constructor that would set its transient fields";

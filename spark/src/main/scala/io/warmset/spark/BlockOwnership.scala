@@ -32,7 +32,7 @@ private[spark] final class BlockOwnership(
     val source = values.buffered
     val into = for (first <- source.headOption; holder <- StoreHolder.current) yield first match {
       case batch: WarmBatch if !batch.placed => BatchesIntoRegion.replace(source, holder)
-      case element if (everyRdd || warm) && !leavesAlone(element) =>
+      case element if (everyRdd || warm) && !staysWithSpark(element) =>
         val scope = TaskScope.begin()
         scope.guard(new ElementPacker(source, holder, scope))
       case _ => source
@@ -41,7 +41,7 @@ private[spark] final class BlockOwnership(
   }
 
   override def keptAsObjects(first: Any): Boolean =
-    heapFirst && everyRdd && !first.isInstanceOf[WarmBatch] && !leavesAlone(first)
+    heapFirst && everyRdd && !first.isInstanceOf[WarmBatch] && !staysWithSpark(first)
 
   override def blocksHere(rdd: Int): Option[Double] = spread.flatMap(_.blocksHere(rdd))
 
@@ -64,8 +64,8 @@ private[spark] final class BlockOwnership(
       }
     }
 
-  private def leavesAlone(element: Any): Boolean =
-    element != null && ElementCoder.leavesAlone(element.getClass)
+  private def staysWithSpark(element: Any): Boolean =
+    element != null && ElementCoder.staysWithSpark(element.getClass)
 
   override def adoptBytes(
       values: Iterator[Any],

@@ -59,7 +59,7 @@ private[spark] object RegionHandle {
 
   /**
    * Takes the block of a handle that cannot be read away from Spark, which then reads a replica or
-   * computes it anew. In the background: the block goes when its readers have ended. One that could
+   * computes it again. In the background: the block goes when its readers have ended. One that could
    * not be computed again stays, since the next read may succeed.
    */
   def lost(handle: RegionHandle, cause: Throwable): IOException = {

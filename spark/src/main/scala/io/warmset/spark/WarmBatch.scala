@@ -2,7 +2,7 @@ package io.warmset.spark
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, DataInput, DataInputStream}
 import java.io.{DataOutput, DataOutputStream, EOFException, Externalizable, IOException}
-import java.io.{ObjectInput, ObjectInputStream, ObjectOutput, ObjectOutputStream}
+import java.io.{ObjectInput, ObjectInputFilter, ObjectInputStream, ObjectOutput, ObjectOutputStream}
 import java.io.ObjectInputFilter.Status
 
 import scala.util.control.NonFatal
@@ -190,8 +190,7 @@ object WarmBatch {
   private def readHeader(bytes: Array[Byte]): (BatchMeta, InternalRow) =
     try {
       val in = new ObjectInputStream(new ByteArrayInputStream(bytes))
-      in.setObjectInputFilter(info =>
-        if (info.arrayLength > bytes.length) Status.REJECTED else Status.UNDECIDED)
+      in.setObjectInputFilter(headerFilter(bytes.length, in.getObjectInputFilter))
       val meta = in.readObject().asInstanceOf[BatchMeta]
       val stats = in.readObject().asInstanceOf[InternalRow]
       require(stats.numFields == 5 * meta.numColumns, "statistics for another number of columns")
@@ -201,6 +200,23 @@ object WarmBatch {
       case NonFatal(cause) => throw new IOException("damaged header of a cached batch: " +
         cause.getMessage, cause)
     }
+
+  /** What a header consists of: our meta data, and a row of Spark's values of bounds and counts. */
+  private val HeaderPackages = Set("java.lang", "java.math", "scala.math", "org.apache.spark.unsafe.types",
+    "org.apache.spark.sql.catalyst", "org.apache.spark.sql.catalyst.expressions")
+  private val HeaderClasses = Set(classOf[BatchMeta].getName, "org.apache.spark.sql.types.Decimal")
+
+  /** Lets through what a header consists of, unless the JVM's own filter (`theirs`, may be null) rejects it. */
+  private[spark] def headerFilter(lengthMax: Int, theirs: ObjectInputFilter): ObjectInputFilter = info => {
+    val known = Option(info.serialClass).forall { found =>
+      val element = Iterator.iterate[Class[_]](found)(_.getComponentType).dropWhile(_.isArray).next()
+      element.isPrimitive || HeaderClasses(element.getName) || HeaderPackages(element.getPackageName)
+    }
+    val verdict = if (theirs == null) Status.UNDECIDED else theirs.checkInput(info)
+    if (!known || info.arrayLength > lengthMax || verdict == Status.REJECTED) Status.REJECTED
+    else if (info.serialClass == null) Status.UNDECIDED
+    else Status.ALLOWED
+  }
 
   /** Grows as the bytes arrive, so that a damaged length allocates nothing of its size. */
   private def readBytes(in: DataInput, length: Long): Array[Byte] = {

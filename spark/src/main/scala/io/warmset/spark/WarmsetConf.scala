@@ -134,7 +134,7 @@ object WarmsetConf {
 
   val RddEnabled: ConfKey[Boolean] = boolean("rdd.enabled", default = false,
     "Whether `rdd.persist()` keeps its data in regions as well, and with it what MLlib's trainers " +
-      "persist. Readers get elements made anew, as from a serialised level (but see " +
+      "persist. Readers get deserialized copies, as from a serialised level (but see " +
       "`spark.warmset.rdd.heapFirst`). When false, only cached DataFrames do, and RDDs persisted " +
       "with `persistWarm()`.")
 

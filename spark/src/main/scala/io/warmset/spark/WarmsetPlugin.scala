@@ -49,6 +49,18 @@ private[spark] object WarmsetPlugin {
    */
   val refusedHere = new AtomicReference[IllegalStateException]
 
+  /** Whether an application in this process has had our serializer for cached batches. */
+  private val serializerSet = new AtomicBoolean
+
+  /** Makes Spark choose its serializer again, if it may hold ours. Nothing of Spark is touched that was not before. */
+  def forgetSerializer(): Unit = if (serializerSet.get) CachedBatches.forgetSerializer()
+
+  /** Before our serializer is set: Spark may hold that of an earlier application. */
+  def replaceSerializer(): Unit = {
+    serializerSet.set(true)
+    CachedBatches.forgetSerializer()
+  }
+
   /** What an application had in this process; nothing where it had nothing, or let go of it before. */
   def letGo(): Unit = {
     Eviction.lineage = None
@@ -58,9 +70,25 @@ private[spark] object WarmsetPlugin {
   def knownVersion(version: String): Boolean =
     KnownVersions.exists(known => version == known || version.startsWith(known + "."))
 
-  def versionProblem(version: String): Option[String] =
-    if (knownVersion(version)) None
-    else Some(s"Spark $version is not one of the versions it knows (${KnownVersions.mkString(", ")})")
+  /** Whether the version is one of Apache's; a vendor adds a suffix to it and may have changed anything. */
+  def apacheVersion(version: String): Boolean =
+    version.matches("""\d+\.\d+(\.\d+)?(-SNAPSHOT|-preview\d*|-rc\d+)?""")
+
+  /** @param missing what the plugin's classes name and this Spark lacks; looked up for vendors' builds */
+  def versionProblem(version: String, missing: () => Seq[String] = () => Linkage.missing()): Option[String] =
+    if (!knownVersion(version)) {
+      Some(s"Spark $version is not one of the versions it knows (${KnownVersions.mkString(", ")}): use one of " +
+        "those, or remove the plugin")
+    } else if (apacheVersion(version)) {
+      None
+    } else {
+      missing() match {
+        case Seq() => None
+        case some =>
+          Some(s"Spark $version is a vendor's build that lacks ${some.size} of the things it needs, among them " +
+            some.take(3).mkString(", ") + ": use Apache's build")
+      }
+    }
 
   /** Kryo's list of classes is fixed before plugins start, so that only the user can add to it. */
   def kryoProblem(conf: SparkConf): Option[String] = {
@@ -105,7 +133,7 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
     if (unknown.nonEmpty) {
       logWarning(s"Warmset does not know the settings ${unknown.mkString(", ")}: misspelt?")
     }
-    CachedBatches.forgetSerializer()
+    forgetSerializer()
     if (!conf.enabled) {
       logInfo(s"Warmset is off: ${WarmsetConf.Enabled.name} is false")
       turnOff(spark)
@@ -162,7 +190,7 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
         } catch {
           case cause: IOException => Some((cause.getMessage, cause))
           case cause: LinkageError => Some((s"the native library does not fit: $cause; remove an older " +
-            "libwarmset_jni.so from java.library.path, or build the jar anew (make jar)", cause))
+            "libwarmset_jni.so from java.library.path, or build the jar again (make jar)", cause))
         }
       } else {
         None
@@ -179,6 +207,7 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
         logWarning(why)
         Some(why)
       case _ =>
+        replaceSerializer()
         spark.set(CacheSerializerKey, ours)
         append(spark, ExtensionsKey, ExtensionsClass)
         spark.setIfMissing(ColumnarUdfInputKey, "false")
@@ -230,7 +259,7 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
 
   override def shutdown(): Unit = {
     if (recorder != null) recorder.flush()
-    CachedBatches.forgetSerializer()
+    forgetSerializer()
     // In local mode, where the executor's half never started.
     letGo()
   }

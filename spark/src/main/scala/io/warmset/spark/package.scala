@@ -8,7 +8,7 @@ package object spark {
   implicit final class WarmRdd[T](private val rdd: RDD[T]) extends AnyVal {
     /**
      * Keeps this RDD in regions from its first computation on, whether or not
-     * `spark.warmset.rdd.enabled` is set. Readers get elements made anew, as from a serialised
+     * `spark.warmset.rdd.enabled` is set. Readers get deserialized copies, as from a serialised
      * level. Where Warmset is not active this is `persist(MEMORY_AND_DISK)`.
      */
     def persistWarm(): RDD[T] = rdd.persist(

@@ -108,7 +108,7 @@ public final class JavaElements {
     public transient ArrayList<Integer> seen = new ArrayList<>();
   }
 
-  /** Java makes its Base anew. */
+  /** Java makes its Base again. */
   public static final class Derived extends Base implements Serializable {
     public int own = 1;
 

@@ -140,12 +140,12 @@ class FallbackSuite extends AnyFunSuite {
 
   test("what is to be left alone is, wherever it is") {
     val edges = new org.apache.spark.graphx.Edge[Int](1, 2, 3)
-    assert(ElementCoder.leavesAlone(edges.getClass))
-    assert(ElementCoder.leavesAlone(classOf[Array[org.apache.spark.graphx.Edge[_]]]))
-    assert(ElementCoder.leavesAlone(classOf[org.apache.spark.sql.catalyst.expressions.UnsafeRow]))
-    assert(ElementCoder.leavesAlone(classOf[org.apache.spark.sql.execution.columnar.DefaultCachedBatch]))
-    assert(ElementCoder.leavesAlone(classOf[JavaElements.Closed]))
-    assert(!ElementCoder.leavesAlone(classOf[Named]) && !ElementCoder.leavesAlone(classOf[Array[Byte]]))
+    assert(ElementCoder.staysWithSpark(edges.getClass))
+    assert(ElementCoder.staysWithSpark(classOf[Array[org.apache.spark.graphx.Edge[_]]]))
+    assert(ElementCoder.staysWithSpark(classOf[org.apache.spark.sql.catalyst.expressions.UnsafeRow]))
+    assert(ElementCoder.staysWithSpark(classOf[org.apache.spark.sql.execution.columnar.DefaultCachedBatch]))
+    assert(ElementCoder.staysWithSpark(classOf[JavaElements.Closed]))
+    assert(!ElementCoder.staysWithSpark(classOf[Named]) && !ElementCoder.staysWithSpark(classOf[Array[Byte]]))
     val coder = newCoder()
     val sink = new ByteSink(16)
     for (element <- Seq[Any](edges, (1, edges), InternalRow(1), new JavaElements.Closed, Array(new JavaElements.Closed),

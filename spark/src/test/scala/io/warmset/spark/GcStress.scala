@@ -14,7 +14,7 @@ import org.apache.spark.storage.StorageLevel
 import org.apache.spark.warmset.SparkInternals
 
 /**
- * Reads, evicts, makes anew and keeps elements and rows of cached data while a thread collects
+ * Reads, evicts, makes again and keeps elements and rows of cached data while a thread collects
  * garbage all the time; a program of its own, so that the heap is small. Ends with 0 if every value
  * was what it should be, nothing that was kept has changed, and all was given back.
  */

@@ -200,7 +200,7 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
     assertRight(rdd, 64)
   }
 
-  test("a block that is dropped and put anew before its turn comes is packed as it is by then") {
+  test("a block that is dropped and put again before its turn comes is packed as it is by then") {
     HeapFirst.generation = 0
     val first = sc.parallelize(0 until 4, 1).map(new Announcing(_)).persist(StorageLevel.MEMORY_ONLY)
     val second = sc.parallelize(0 until 1000, 1).map(i => (i, Array.fill(100)(HeapFirst.generation)))

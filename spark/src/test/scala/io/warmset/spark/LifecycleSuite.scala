@@ -220,7 +220,7 @@ class LifecycleSuite extends AnyFunSuite with WarmsetSession {
     df.unpersist(blocking = true)
   }
 
-  test("stopping Spark releases everything, and the next session starts anew") {
+  test("stopping Spark releases everything, and the next session starts again") {
     val df = rows(10000).cache()
     df.count()
     spark.stop()

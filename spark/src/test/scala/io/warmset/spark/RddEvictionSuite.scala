@@ -155,14 +155,16 @@ class RddEvictionSuite extends AnyFunSuite with EvictionSession {
     unpersist(a, b)
   }
 
-  test("what can be computed again: persisted, not checkpointed, not computed from blocks") {
+  test("what can be computed again: persisted, not checkpointed, not computed from blocks, determinate") {
     val sc = spark.sparkContext
     sc.setCheckpointDir(directory.getPath)
     val sources = Seq.fill(4)(sc.parallelize(1 to 2, 1).map(_ + 1))
     val Seq(plain, local, files, released) = sources
     val derived = sources.map(_.map(_ -> 1).reduceByKey(_ + _))
     val both = plain.union(local)
-    val persisted: Seq[RDD[_]] = sources ++ derived :+ both
+    // A round robin of rows whose order is that of their arrival.
+    val indeterminate = derived(0).repartition(3)
+    val persisted: Seq[RDD[_]] = sources ++ derived :+ both :+ indeterminate
     persisted.foreach(_.persist(StorageLevel.MEMORY_AND_DISK))
     local.localCheckpoint()
     files.checkpoint()

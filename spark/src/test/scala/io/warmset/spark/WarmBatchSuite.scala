@@ -1,7 +1,7 @@
 package io.warmset.spark
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException, ObjectInputStream}
-import java.io.ObjectOutputStream
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InvalidClassException, IOException}
+import java.io.{ObjectInputFilter, ObjectInputStream, ObjectOutputStream}
 
 import scala.util.{Failure, Random, Success, Try}
 
@@ -82,6 +82,26 @@ class WarmBatchSuite extends AnyFunSuite with WarmsetSession {
       assert(read.numRows == 1000 && read.stats.getLong(1) == 999 && read.stats.getInt(7) == 334)
       assert(read.sizeInBytes == batch.sizeInBytes)
     }
+  }
+
+  test("a header lets through what it consists of, and what the JVM's own filter allows") {
+    def read(value: AnyRef, lengthMax: Int, theirs: ObjectInputFilter): AnyRef = {
+      val bytes = new ByteArrayOutputStream
+      val out = new ObjectOutputStream(bytes)
+      out.writeObject(value)
+      out.close()
+      val in = new ObjectInputStream(new ByteArrayInputStream(bytes.toByteArray))
+      in.setObjectInputFilter(WarmBatch.headerFilter(lengthMax, theirs))
+      in.readObject()
+    }
+    val bounds = InternalRow(1L, 2.5, null, UTF8String.fromString("b"), Decimal(BigDecimal("1.25"), 38, 2), 7)
+    assert(read(bounds, 1000, null) == bounds)
+    intercept[InvalidClassException](read(new java.util.HashMap[String, String], 1000, null))
+    intercept[InvalidClassException](read(Array.fill(3)(new java.util.Date), 1000, null))
+    intercept[InvalidClassException](read(new Array[Byte](1001), 1000, null))
+    val theirs = ObjectInputFilter.Config.createFilter("!org.apache.spark.sql.types.*")
+    intercept[InvalidClassException](read(bounds, 1000, theirs))
+    assert(read(InternalRow(1L), 1000, theirs) == InternalRow(1L))
   }
 
   test("the heap size counts the handle, not the region; and the bytes where they are on the heap") {

@@ -63,7 +63,7 @@ class WarmsetConfSuite extends AnyFunSuite {
       .map(_.resolve("docs/reference/spark-keys.md")).find(Files.exists(_))
     assert(file.isDefined, "docs/reference/spark-keys.md is missing")
     assert(new String(Files.readAllBytes(file.get), UTF_8) == ConfReference.markdown,
-      s"write it anew: run io.warmset.spark.ConfReference with ${file.get} as argument")
+      s"write it again: run io.warmset.spark.ConfReference with ${file.get} as argument")
   }
 
   private val GiB = 1L << 30

@@ -5,7 +5,7 @@ import io.warmset.spark.{Prefetch, TaskReaders}
 import org.apache.spark.TaskKilledException
 
 /**
- * The elements for which the values of a packed block stand, made anew.
+ * The elements for which the values of a packed block stand, made again.
  *
  * Invariant: elements refer to nothing outside the heap, so that one may be kept for ever; their
  * arrays are used again only for a consumer that is done with each before it asks for more. After

@@ -14,9 +14,9 @@ import org.apache.spark.storage.RDDBlockId
  * has, ends, and another one begins, and the disk would have nothing to do meanwhile.
  *
  * A reader that has started all of its block gives what is left of its window to the next block of the RDD that this
- * process has. Whoever opens that block gets the reader that was begun for it. Invariant: a begun reader is here, with
+ * process has. Whoever opens that block gets the reader that was prefetched for it. Invariant: a prefetched reader is here, with
  * the reader before it not closed or closed for less than `KeptMs`; or it was handed out, and belongs to whoever got it;
- * or it is closed. No more are here than tasks run at a time. It is only used under its `Begun`'s lock before it is
+ * or it is closed. No more are here than tasks run at a time. It is only used under its `Prefetched`'s lock before it is
  * handed out, and `lock` is not held meanwhile.
  */
 private[spark] object UpcomingBlocks {
@@ -24,13 +24,13 @@ private[spark] object UpcomingBlocks {
   private val SweepsMax = 64
 
   private val lock = new Object
-  private val begun = new mutable.HashMap[RDDBlockId, Begun]
+  private val prefetched = new mutable.HashMap[RDDBlockId, Prefetched]
   private val sweeps = new mutable.LinkedHashMap[Int, BlockSweep]
   private val handedOut = new AtomicLong
 
   HeldAhead.by(() => letGo())
 
-  /** How many readers were begun for others, and used. */
+  /** How many readers were prefetched for others, and used. */
   private[spark] def handedOutCount: Long = handedOut.get
 
   /**
@@ -41,7 +41,7 @@ private[spark] object UpcomingBlocks {
   def reader(block: RDDBlockId, values: Array[_], find: RDDBlockId => Option[Array[_]]): StoredReader = {
     val waiting = lock.synchronized {
       sweep(block.rddId).open(block.splitIndex)
-      begun.remove(block)
+      prefetched.remove(block)
     }
     val taken = waiting.flatMap(_.take(values))
     if (taken.isDefined) handedOut.incrementAndGet()
@@ -51,12 +51,12 @@ private[spark] object UpcomingBlocks {
   }
 
   /** The block leaves the store. */
-  def forget(block: RDDBlockId): Unit = lock.synchronized(begun.remove(block)).foreach(_.close())
+  def forget(block: RDDBlockId): Unit = lock.synchronized(prefetched.remove(block)).foreach(_.close())
 
   private def letGo(): Unit = {
     val all = lock.synchronized {
-      val all = begun.values.toVector
-      begun.clear()
+      val all = prefetched.values.toVector
+      prefetched.clear()
       // The next SparkContext counts its RDDs from none again.
       sweeps.clear()
       all
@@ -72,15 +72,15 @@ private[spark] object UpcomingBlocks {
     known
   }
 
-  private def begin(rdd: Int, find: RDDBlockId => Option[Array[_]]): Option[Begun] = {
+  private def begin(rdd: Int, find: RDDBlockId => Option[Array[_]]): Option[Prefetched] = {
     val slots = TaskSlots.ofThisProcess
     lock.synchronized {
-      def waits(split: Int) = begun.contains(RDDBlockId(rdd, split))
-      if (begun.size >= slots) None
+      def waits(split: Int) = prefetched.contains(RDDBlockId(rdd, split))
+      if (prefetched.size >= slots) None
       else sweep(rdd).next(split => if (waits(split)) None else find(RDDBlockId(rdd, split))).map {
         case (split, values) =>
-          val fresh = new Begun(RDDBlockId(rdd, split), values)
-          begun(fresh.block) = fresh
+          val fresh = new Prefetched(RDDBlockId(rdd, split), values)
+          prefetched(fresh.block) = fresh
           fresh
       }
     }
@@ -88,10 +88,10 @@ private[spark] object UpcomingBlocks {
 
   /** What the reader of a block asks for when all of it is started. */
   private final class Next(rdd: Int, find: RDDBlockId => Option[Array[_]]) extends StoredReader.Next {
-    private var upcoming: Option[Begun] = None
+    private var upcoming: Option[Prefetched] = None
 
     override def start(bytes: Long): Unit = {
-      // There may be one later: another task has only begun, or a slot is free again.
+      // There may be one later: another task has only started, or a slot is free again.
       if (upcoming.isEmpty) upcoming = begin(rdd, find)
       upcoming.foreach(_.start(bytes))
     }
@@ -99,7 +99,7 @@ private[spark] object UpcomingBlocks {
     override def close(): Unit = upcoming.foreach(_.expire())
   }
 
-  private final class Begun(val block: RDDBlockId, values: Array[_]) {
+  private final class Prefetched(val block: RDDBlockId, values: Array[_]) {
     // Null once it was handed out or closed.
     private var reader = new StoredReader(values.iterator, Prefetch.bytesMax)
 
@@ -131,13 +131,13 @@ private[spark] object UpcomingBlocks {
       if (isHere) CompletableFuture.delayedExecutor(KeptMs, TimeUnit.MILLISECONDS, _.run()).execute { () =>
         lock.synchronized {
           if (isHere) {
-            begun -= block
+            prefetched -= block
             sweep(block.rddId).mistake()
           }
         }
         close()
       }
 
-    private def isHere: Boolean = lock.synchronized(begun.get(block).exists(_ eq this))
+    private def isHere: Boolean = lock.synchronized(prefetched.get(block).exists(_ eq this))
   }
 }

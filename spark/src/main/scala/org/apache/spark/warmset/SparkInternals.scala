@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv, TaskContext}
 import org.apache.spark.internal.config
-import org.apache.spark.rdd.{LocalRDDCheckpointData, RDD, RDDCheckpointData}
+import org.apache.spark.rdd.{DeterministicLevel, LocalRDDCheckpointData, RDD, RDDCheckpointData}
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.{IdleBlocks, OwnedValues, WarmMemoryStore}
 
@@ -56,14 +56,15 @@ object SparkInternals {
 
   /**
    * On the driver: those of these RDDs of which Spark can compute any partition again, whatever is
-   * unpersisted later. They are persisted, have no mark of a checkpoint, and are not computed from
-   * a local checkpoint either.
+   * unpersisted later. They are persisted, have no mark of a checkpoint, are not computed from a local
+   * checkpoint either, and computed again they give the same elements, in whatever order.
    */
   def recomputable(sc: SparkContext, rdds: Seq[Int]): Seq[Int] = {
     val persisted = sc.getPersistentRDDs
     val clear = mutable.HashSet.empty[Int]
     rdds.filter(persisted.get(_).exists { rdd =>
-      checkpoint(rdd).isEmpty && !computedFromBlocks(rdd, clear)
+      checkpoint(rdd).isEmpty && !computedFromBlocks(rdd, clear) &&
+      rdd.outputDeterministicLevel != DeterministicLevel.INDETERMINATE
     })
   }
 

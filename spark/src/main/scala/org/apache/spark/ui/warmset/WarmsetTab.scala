@@ -14,7 +14,7 @@ import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 /**
  * The *Warmset* tab of Spark's web interface, at /warmset/, and the same as JSON, at /warmset/json.
  *
- * Invariant: it only reads, and asks for the view anew at each request. Where Spark's interface is
+ * Invariant: it only reads, and asks for the view again at each request. Where Spark's interface is
  * off or not as expected, the application runs on without the tab.
  */
 private[spark] final class WarmsetTab(ui: SparkUI, view: () => WarmsetView)

@@ -29,7 +29,7 @@ object TrainersArraysSuite {
   def bits(row: Int): Array[Double] = values(row).map(value => if (value < 0) 0.0 else 1.0)
 }
 
-/** Trainers that go over small elements make no arrays anew in each pass, as JFR sees it. */
+/** Trainers that go over small elements make no arrays again in each pass, as JFR sees it. */
 class TrainersArraysSuite extends AnyFunSuite with WarmsetSession {
   import TrainersArraysSuite._
 

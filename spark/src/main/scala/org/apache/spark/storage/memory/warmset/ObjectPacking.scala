@@ -12,7 +12,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.memory.{MemoryManager, MemoryMode}
 import org.apache.spark.storage.{BlockId, BlockInfo, BlockManager, BlockStatus, RDDBlockId, StorageLevel}
-import org.apache.spark.storage.memory.DeserializedMemoryEntry
+import org.apache.spark.storage.memory.{DeserializedMemoryEntry, MemoryEntry}
 import org.apache.spark.util.SizeEstimator
 
 /**
@@ -28,7 +28,7 @@ import org.apache.spark.util.SizeEstimator
 private[warmset] final class ObjectPacking(
     manager: BlockManager,
     memory: MemoryManager,
-    entries: JLinkedHashMap[BlockId, AnyRef],
+    entries: JLinkedHashMap[BlockId, MemoryEntry[_]],
     owned: OwnedValues)
   extends Logging {
   import ObjectPacking._
@@ -80,7 +80,7 @@ private[warmset] final class ObjectPacking(
     }
   }
 
-  /** In this order. Without the entries: a block may be dropped, and put anew, before its turn comes. */
+  /** In this order. Without the entries: a block may be dropped, and put again, before its turn comes. */
   private def leastRecentlyUsed: Seq[RDDBlockId] = entries.synchronized {
     entries.keySet.asScala.iterator.collect { case block: RDDBlockId if blocks.contains(block) => block }.toVector
   }

@@ -14,8 +14,9 @@ import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.internal.config
 import org.apache.spark.memory.{MemoryManager, MemoryMode}
 import org.apache.spark.serializer.SerializerManager
-import org.apache.spark.storage.{BlockId, BlockInfoManager, BlockManager, StorageLevel}
-import org.apache.spark.storage.memory.{BlockEvictionHandler, DeserializedMemoryEntry, MemoryStore}
+import org.apache.spark.storage.{BlockId, BlockInfo, BlockInfoManager, BlockManager, StorageLevel}
+import org.apache.spark.storage.memory.{BlockEvictionHandler, DeserializedMemoryEntry, MemoryEntry}
+import org.apache.spark.storage.memory.MemoryStore
 import org.apache.spark.storage.memory.{PartiallySerializedBlock, PartiallyUnrolledIterator}
 import org.apache.spark.util.io.ChunkedByteBuffer
 import org.apache.spark.util.io.warmset.StreamedBytes
@@ -119,7 +120,7 @@ private[spark] class WarmMemoryStore(
     super.clear()
   }
 
-  /** Blocks of objects stay cached: they are packed first. What takes next to nothing goes last. */
+  /** Blocks of objects stay cached: they are packed first. What takes next to nothing stays, too. */
   private[spark] override def evictBlocksToFreeSpace(
       blockId: Option[BlockId],
       space: Long,
@@ -128,20 +129,30 @@ private[spark] class WarmMemoryStore(
     val freed =
       if (memoryMode != MemoryMode.ON_HEAP) 0L
       else objects.free(space, besides = putting.filterNot(objects.blocks.overflowed))
-    if (freed >= space) freed
-    else {
-      useWhatLiesElsewhere()
-      freed + super.evictBlocksToFreeSpace(blockId, space - freed, memoryMode)
-    }
+    if (freed >= space || memoryMode == MemoryMode.ON_HEAP && !onlyHeapBlocksGo(space - freed, putting)) freed
+    else freed + super.evictBlocksToFreeSpace(blockId, space - freed, memoryMode)
   }
 
-  /** Spark takes the blocks that were used longest ago: handles would go, with all that they stand for. */
-  private def useWhatLiesElsewhere(): Unit = blocks.synchronized {
-    val elsewhere = blocks.entrySet.asScala.iterator.map(each => (each.getKey, each.getValue)).collect {
-      case (block, entry: DeserializedMemoryEntry[_])
-          if entry.value.headOption.exists(owned.liesElsewhere) => block
-    }.toVector
-    elsewhere.foreach(blocks.get(_))
+  /**
+   * Spark takes the blocks that were used longest ago, and handles would go for their few bytes with all that they
+   * stand for. So they are made the most recently used ones; and where the other blocks that Spark may take are too few,
+   * nothing is to go, as where Spark finds nothing that it may take. If handles fill half of the memory they go as others.
+   *
+   * @param putting the RDD whose blocks Spark leaves alone
+   */
+  private def onlyHeapBlocksGo(space: Long, putting: Option[Int]): Boolean = blocks.synchronized {
+    val onHeap = blocks.asScala.toVector.filter { case (_, entry) => entry.memoryMode == MemoryMode.ON_HEAP }
+    val (handles, others) = onHeap.partition {
+      case (_, entry: DeserializedMemoryEntry[_]) => entry.value.headOption.exists(owned.liesElsewhere)
+      case _ => false
+    }
+    def idle(block: BlockId) = manager.blockInfoManager.get(block)
+      .exists(info => info.readerCount == 0 && info.writerTask == BlockInfo.NO_WRITER)
+    val mayGo = others.collect {
+      case (block, entry) if putting.forall(!block.asRDDId.map(_.rddId).contains(_)) && idle(block) => entry.size
+    }
+    handles.foreach { case (block, _) => blocks.get(block) }
+    mayGo.sum >= space || handles.map(_._2.size).sum > memory.maxOnHeapStorageMemory / 2
   }
 
   /** Packs idle blocks of objects until so many bytes are free that were not. */
@@ -346,7 +357,7 @@ object WarmMemoryStore {
     }
 
   private def entries(store: MemoryStore) =
-    field(classOf[MemoryStore], "entries").get(store).asInstanceOf[JLinkedHashMap[BlockId, AnyRef]]
+    field(classOf[MemoryStore], "entries").get(store).asInstanceOf[JLinkedHashMap[BlockId, MemoryEntry[_]]]
 
   /** MemoryStore's own method, which 4.2, against which this is compiled, does not have. */
   private lazy val putIteratorAsBytes43: MethodHandle =

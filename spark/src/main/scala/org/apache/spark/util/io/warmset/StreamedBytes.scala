@@ -1,6 +1,6 @@
 package org.apache.spark.util.io.warmset
 
-import java.io.InputStream
+import java.io.{InputStream, ObjectInput, ObjectOutput}
 import java.nio.ByteBuffer
 import java.nio.channels.WritableByteChannel
 
@@ -13,7 +13,7 @@ import org.apache.spark.util.io.{ChunkedByteBuffer, ChunkedByteBufferFileRegion}
  * it otherwise (another executor asks for it) has it copied to the heap first, where Spark would
  * have it anyway.
  *
- * @param open begins to read the stream anew
+ * @param open begins to read the stream again
  */
 private[spark] final class StreamedBytes(bytes: Long, open: () => InputStream)
   extends ChunkedByteBuffer(Array.empty[ByteBuffer]) {
@@ -36,6 +36,10 @@ private[spark] final class StreamedBytes(bytes: Long, open: () => InputStream)
   override def toByteBuffer: ByteBuffer = whole.toByteBuffer
   override def getChunks(): Array[ByteBuffer] = whole.getChunks()
   override def copy(allocator: Int => ByteBuffer): ChunkedByteBuffer = whole.copy(allocator)
+  override def writeExternal(out: ObjectOutput): Unit = whole.writeExternal(out)
+  override def readExternal(in: ObjectInput): Unit =
+    throw new UnsupportedOperationException("Java writes a block that is read piece by piece as a whole one")
+  private def writeReplace(): AnyRef = whole
   override def dispose(): Unit = ()
 }
 

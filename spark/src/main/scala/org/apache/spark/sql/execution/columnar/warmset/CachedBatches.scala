@@ -105,7 +105,7 @@ object CachedBatches {
     new CachedBatchRDD(input, input.sparkContext.clean(convert))
 
   /**
-   * Makes Spark choose its serializer anew at the next cache: it keeps the first one per JVM, which
+   * Makes Spark choose its serializer again at the next cache: it keeps the first one per JVM, which
    * may be that of an earlier application. Caches that exist keep theirs.
    */
   def forgetSerializer(): Unit = InMemoryRelation.clearSerializer()

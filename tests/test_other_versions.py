@@ -1,6 +1,7 @@
-"""The oldest Spark that is supported: cached DataFrames, RDDs, trainers and the tab work there as on the newer ones.
+"""The Sparks that the other suites do not run on: cached DataFrames, RDDs, trainers and the tab work there, too.
 
-The other suites run on those. One driver serves all tests; its memory is smaller than some of the data.
+One driver per version serves all tests; its memory is smaller than some of the data. With `--full` the other suites run
+on Spark 4.3 as well.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scenarios.levels import MEMORY_LEVELS
 from test_elements import SMALL_HEAP, assert_left_the_heap, assert_round_trips
 from test_pyspark import assert_filters, assert_overflowed, assert_round_trip
 
-VERSION = "4.1"
+VERSIONS = ("4.1", "4.3")
 CONF = {
     "spark.ui.enabled": "true",
     "spark.ui.port": "0",
@@ -25,24 +26,23 @@ CONF = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def installed() -> None:
-    """Skipped by name where it is not installed."""
-    if not paths.interpreter(VERSION).exists():
-        pytest.skip(f"PySpark {VERSION} is not installed at {paths.venv(VERSION)}: `make test` installs it")
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    """One of the versions; skipped by name where it is not installed."""
+    return paths.installed(request.param)
 
 
 @pytest.fixture(scope="module")
-def found_without(launch: Launch) -> list[str]:
+def found_without(launch: Launch, version: str) -> list[str]:
     """What the trainers find without the plugin."""
-    with launch.warm(VERSION, plugin=False) as stock:
+    with launch.warm(version, plugin=False) as stock:
         return stock.call("rdds.fit")["found"]
 
 
 @pytest.fixture(scope="module")
-def child(launch: Launch, found_without: list[str]) -> Iterator[SparkChild]:
+def child(launch: Launch, version: str, found_without: list[str]) -> Iterator[SparkChild]:
     """A session with its UI on, and RDDs in regions; the JVM has the one without the plugin behind it."""
-    with launch.warm(VERSION, CONF) as started:
+    with launch.warm(version, CONF) as started:
         yield started
 
 
@@ -91,6 +91,12 @@ def test_elements_round_trip_with_the_jar(child: SparkChild) -> None:
 
 
 @pytest.mark.usefixtures("only_with_plugin")
+def test_all_that_the_plugin_names_is_there(child: SparkChild) -> None:
+    """The look at a vendor's build, which would be refused for what it does not find."""
+    assert child.call("regions.not_linked") == []
+
+
+@pytest.mark.usefixtures("only_with_plugin")
 def test_the_tab(child: SparkChild) -> None:
     with urllib.request.urlopen(child.call("ui.url") + "/warmset/", timeout=30) as answer:
         page = answer.read().decode()
@@ -98,7 +104,7 @@ def test_the_tab(child: SparkChild) -> None:
 
 
 @pytest.mark.usefixtures("only_with_plugin")
-def test_one_budget_and_objects_that_leave_the_heap(launch: Launch) -> None:
-    with launch(VERSION, SMALL_HEAP | {"spark.driver.memory": "512m", "spark.warmset.totalMemory": "640m"}) as child:
+def test_one_budget_and_objects_that_leave_the_heap(launch: Launch, version: str) -> None:
+    with launch(version, SMALL_HEAP | {"spark.driver.memory": "512m", "spark.warmset.totalMemory": "640m"}) as child:
         assert child.call("split.memory")["total_budget_bytes"] == 640 << 20
         assert_left_the_heap(child.call("rdds.leaving_the_heap"))

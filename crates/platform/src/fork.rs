@@ -1,0 +1,38 @@
+//! Whether this process is the one that made something, or was forked from it: a fork shares rings and files with its
+//! parent, but has none of its threads and none of the memory that is kept from it.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many forks lie between the first process that asked and this one.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+static WATCHED: Once = Once::new();
+
+extern "C" fn forked() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The process in which something was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin {
+    generation: u64,
+}
+
+impl Origin {
+    /// This process.
+    #[must_use]
+    pub fn here() -> Self {
+        WATCHED.call_once(|| {
+            // SAFETY: the handler adds to an atomic and does nothing else, which a forked child may do. A failure (no
+            // memory) leaves forks unnoticed, as if nobody had asked.
+            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+        });
+        Self { generation: GENERATION.load(Ordering::Relaxed) }
+    }
+
+    /// Whether this is still that process. One load.
+    #[must_use]
+    pub fn is_here(self) -> bool {
+        self.generation == GENERATION.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,140 @@
+package io.warmset.spark
+
+import java.io.{ByteArrayInputStream, DataInputStream}
+import java.lang.invoke.MethodType
+import java.nio.file.{Files, FileSystems, Path}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+/**
+ * Whether every class, method and field that the plugin's classes name is there, in the Spark that
+ * runs. Asked of builds that nobody has tested the plugin with. A class file names all that it uses
+ * (JVM specification, chapter 4); what is looked up by reflection is not among it.
+ */
+private[spark] object Linkage {
+  // Tags of constants.
+  private val Text = 1
+  private val Words = Set(3, 4)
+  private val DoubleWords = Set(5, 6)
+  private val ClassName = 7
+  private val Members = Set(9, 10, 11)
+  private val MethodHandle = 15
+  // A name with a descriptor, and two kinds of dynamic ones.
+  private val OtherPairs = Set(12, 17, 18)
+
+  /** Used only where Spark has what they name: the plugin looks for it first. */
+  private val Optional = Set(
+    "io/warmset/columns/SpatialValues",
+    "io/warmset/columns/WarmSpatialVector",
+    "org.apache.spark.storage.memory.MemoryStore.putIteratorAsBytes")
+
+  /** What is missing, sorted, of what the plugin's own classes name. */
+  def missing(): Seq[String] =
+    missing(Path.of(getClass.getProtectionDomain.getCodeSource.getLocation.toURI), getClass.getClassLoader)
+
+  /** The same for the classes in a jar or a directory. */
+  def missing(place: Path, loader: ClassLoader): Seq[String] = {
+    val linkage = new Linkage(loader)
+    if (Files.isDirectory(place)) linkage.checkBelow(place)
+    else Using.resource(FileSystems.newFileSystem(place))(jar => linkage.checkBelow(jar.getPath("/")))
+    linkage.found.toSeq
+  }
+
+  private def hasField(owner: Class[_], name: String): Boolean =
+    owner.getDeclaredFields.exists(_.getName == name) || parents(owner).exists(hasField(_, name))
+
+  private def hasMethod(owner: Class[_], name: String, wanted: MethodType): Boolean =
+    owner.getDeclaredMethods.exists { method =>
+      method.getName == name && method.getReturnType == wanted.returnType &&
+      method.getParameterTypes.sameElements(wanted.parameterArray)
+    } || parents(owner).exists(hasMethod(_, name, wanted))
+
+  private def parents(of: Class[_]): Iterator[Class[_]] =
+    Option[Class[_]](of.getSuperclass).iterator ++ of.getInterfaces
+}
+
+private final class Linkage(loader: ClassLoader) {
+  import Linkage._
+
+  val found: mutable.SortedSet[String] = mutable.TreeSet.empty[String]
+
+  def checkBelow(root: Path): Unit =
+    for (directory <- Seq("io/warmset", "org/apache/spark") if Files.isDirectory(root.resolve(directory))) {
+      Using.resource(Files.walk(root.resolve(directory))) { files =>
+        for (file <- files.iterator.asScala if file.toString.endsWith(".class")) {
+          val name = root.relativize(file).toString.stripSuffix(".class")
+          if (!name.startsWith("io/warmset/shaded/") && !Optional(name)) check(Files.readAllBytes(file))
+        }
+      }
+    }
+
+  private def check(bytes: Array[Byte]): Unit = {
+    val in = new DataInputStream(new ByteArrayInputStream(bytes))
+    in.skipBytes(8)
+    val count = in.readUnsignedShort()
+    val tags = new Array[Int](count)
+    val texts = new Array[String](count)
+    val refers = Array.ofDim[Int](count, 2)
+    var i = 1
+    while (i < count) {
+      tags(i) = in.readUnsignedByte()
+      val at = i
+      i += 1
+      tags(at) match {
+        case Text => texts(at) = in.readUTF()
+        case tag if DoubleWords(tag) => in.skipBytes(8); i += 1
+        case tag if Words(tag) => in.skipBytes(4)
+        case MethodHandle => in.skipBytes(3)
+        case tag if Members(tag) || OtherPairs(tag) =>
+          refers(at) = Array(in.readUnsignedShort(), in.readUnsignedShort())
+        case _ => refers(at)(0) = in.readUnsignedShort()
+      }
+    }
+    tags.indices.foreach { at =>
+      if (tags(at) == ClassName) {
+        resolve(texts(refers(at)(0)))
+      } else if (Members(tags(at))) {
+        val Array(owner, member) = refers(at)
+        val Array(name, descriptor) = refers(member).map(texts)
+        resolve(texts(refers(owner)(0))).foreach(checkMember(_, name, descriptor))
+      }
+    }
+  }
+
+  /** The class; none if it is missing, which is noted, or an array, or the JDK's own. */
+  private def resolve(internal: String): Option[Class[_]] = {
+    val name = internal.replaceFirst("^\\[+L?", "").stripSuffix(";")
+    if (!name.contains('/') || Seq("java/", "javax/", "jdk/", "sun/").exists(name.startsWith) || Optional(name)) {
+      None
+    } else {
+      try Some(Class.forName(name.replace('/', '.'), false, loader)).filter(_ => name == internal)
+      catch {
+        case _: ClassNotFoundException | _: LinkageError =>
+          found += name.replace('/', '.')
+          None
+      }
+    }
+  }
+
+  private def checkMember(owner: Class[_], name: String, descriptor: String): Unit = {
+    val there =
+      try {
+        if (!descriptor.startsWith("(")) {
+          hasField(owner, name)
+        } else {
+          val wanted = MethodType.fromMethodDescriptorString(descriptor, loader)
+          if (name == "<init>") {
+            owner.getDeclaredConstructors.exists(_.getParameterTypes.sameElements(wanted.parameterArray))
+          } else {
+            hasMethod(owner, name, wanted) || owner.isInterface && hasMethod(classOf[Object], name, wanted)
+          }
+        }
+      } catch {
+        case _: TypeNotPresentException | _: LinkageError => false
+      }
+    val full = s"${owner.getName}.$name"
+    if (!there && !Optional(full)) found += full + descriptor
+  }
+}
