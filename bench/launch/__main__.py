@@ -28,10 +28,11 @@ cache is not emptied: a cold read costs what the virtual disk gives.
   second. Each request counts, also one next to the last, for which a real hard disk would not have to move its heads.
   The profiles are recorded with `--disk-order`.
 
-`saved` is 1 − run / cold; `at most` is 1 − warm / cold: no prefetching can save more; `gap` is (cold − run) /
-(cold − warm), not told where that gap is under 3 % of the warm time; `unused` is the part of the fetched bytes in pages
-that a further run did not touch. A program without a late trigger has no `launch-all` of its own: it would be the same
-command as `run`. Not installed: {missing}. Failed: {failed}.
+`saved` is 1 − run / cold; `at most` is 1 − warm / cold: no prefetching can save more, what seems to is noise. `gap` is
+(cold − run) / (cold − warm), at most 100 %, and not told where cold − warm is less than the distance between the
+quartiles of the cold runs. `unused` is the part of the fetched bytes in pages that a further run did not touch. A
+program without a late trigger has no `launch-all` of its own: it would be the same command as `run`. Not installed:
+{missing}. Failed: {failed}.
 
 {tables}
 ![seconds per program](launch.svg)

@@ -44,7 +44,7 @@ def conditions(quick: bool, rounds: int | None) -> list[Condition]:
             "hdd",
             "the disk throttled to a hard disk's rates, read-ahead 128 KiB",
             ("cold", "run"),
-            1 if quick else 3,
+            1 if quick else min(rounds or 3, 3),
             discarded=0,
             read_ahead_kib=128,
             throttled=True,
@@ -149,8 +149,7 @@ def measure(
                 if name in COLD:
                     coldstart.evict(files)
                     left.append(coldstart.resident_fraction(map(Path, files)))
-                else:
-                    coldstart.timed(command, environment)
+                # Otherwise the run before has left all that this one needs in the page cache.
                 coldstart.warm_memory()
                 # What starting anything at all needs belongs to no variant.
                 subprocess.run(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import quantiles
 
 import chart
 from harness import coldstart, throttle
@@ -23,8 +24,6 @@ from harness.statistics import median_of, rounded
 from measure import Condition, conditions, measure, recording
 from programs import Program
 
-# A gap of less than this cannot be told from noise: such programs count in what is saved, not in the gap.
-GAP_MIN = 1.03
 COLUMNS = ("cold", "run", "launch-all", "vmtouch", "warm", "warm run")
 
 
@@ -189,12 +188,13 @@ def figures(results: dict[str, dict[str, dict]], recorded: dict[str, dict]) -> d
         return mean([1 - m["run"] / m["cold"] for m in medians])
 
     first = [each["median"] for each in results.get("128", {}).values()]
-    fast = [each["median"] for key in ("128", "default") for each in results.get(key, {}).values()]
+    disk = [each for key in ("128", "default") for each in results.get(key, {}).values()]
+    fast = [each["median"] for each in disk]
     every = [each for of in results.values() for each in of.values()]
     slower_cold = [each["median"]["run"] / each["median"]["cold"] - 1 for each in every]
     slower_warm = [m["warm run"] / m["warm"] - 1 for m in first]
     recorders = [each["median"] for each in recorded.values()]
-    gaps = [gap(m, m["warm"]) for m in fast]
+    gaps = [gap(each, each["median"]["warm"]) for each in disk]
     return {
         "programs": len(results.get("128", {})),
         "saved_mean_128": saved("128"),
@@ -207,6 +207,11 @@ def figures(results: dict[str, dict[str, dict]], recorded: dict[str, dict]) -> d
         "worst": rounded(max([*slower_cold, *slower_warm], default=math.nan)),
         "worst_cold": rounded(max(slower_cold, default=math.nan)),
         "worst_warm": rounded(max(slower_warm, default=math.nan)),
+        "scatter_warm": rounded(
+            median_of(
+                [scatter(each["seconds"]["warm"]) / each["median"]["warm"] for each in results.get("128", {}).values()]
+            )
+        ),
         "warm_overhead_ms": rounded(1e3 * median_of([m["warm run"] - m["warm"] for m in first])),
         "unused_fraction": mean([each["unused"] for each in results.get("128", {}).values()]),
         "hdd_saved_mean": saved("hdd"),
@@ -217,11 +222,19 @@ def figures(results: dict[str, dict[str, dict]], recorded: dict[str, dict]) -> d
     }
 
 
-def gap(medians: dict[str, float], warm: float | None) -> float | None:
-    """Which part of the gap between cold and warm is closed; `None` where it is within the noise of a run."""
-    if warm is None or medians["cold"] < warm * GAP_MIN:
+def gap(each: dict, warm: float | None) -> float | None:
+    """Which part of the gap between cold and warm is closed, at most all of it; `None` where that gap is within the
+    scatter of the cold runs."""
+    cold = each["median"]["cold"]
+    if warm is None or len(each["seconds"]["cold"]) < 2 or cold - warm < scatter(each["seconds"]["cold"]):
         return None
-    return (medians["cold"] - medians["run"]) / (medians["cold"] - warm)
+    return min((cold - each["median"]["run"]) / (cold - warm), 1.0)
+
+
+def scatter(values: list[float]) -> float:
+    """The distance between the quartiles."""
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return high - low
 
 
 def table(title: str, of: dict[str, dict], warm: dict[str, float]) -> str:
@@ -232,7 +245,7 @@ def table(title: str, of: dict[str, dict], warm: dict[str, float]) -> str:
     for name, each in of.items():
         m = each["median"]
         floor = m.get("warm", warm.get(name))
-        closed = gap(m, floor)
+        closed = gap(each, floor)
         cells = [f"{m[v]:.4f}" if v in m else "–" for v in COLUMNS]
         cells += [f"{1 - m['run'] / m['cold']:.1%}", "–" if floor is None else f"{1 - floor / m['cold']:.1%}"]
         cells += ["–" if closed is None else f"{closed:.0%}", f"{each['bytes'] / 2**20:.1f}", str(each["files"])]

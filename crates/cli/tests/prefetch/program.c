@@ -1,6 +1,7 @@
 /* Reads what its arguments say, so that a recorder can be tested against a known set.
    usage: program FIRST SECOND WAIT_MS [MODE [LIBRARY]]
-   It reads 1 MiB of FIRST from 1 MiB on, waits, reads SECOND whole through a mapping, and waits again.
+   It reads 1 MiB of FIRST from 1 MiB on, waits, reads SECOND whole through a mapping, and waits again. If WAIT_MS is a path,
+   it waits for files instead: PATH.1 the first time, PATH.2 the second time, but for at most 30 seconds.
    Modes: fork (a child reads), thread (a thread reads), exec (executes itself without modes), dlopen (loads libm),
    ptrace (traces a child of its own), traceme (is traced by its parent). Instead of reading SECOND itself after the wait:
    threads (8 threads do, which were started before), child (a child does, which was started before), traced (a child that
@@ -22,6 +23,13 @@ static char **args;
 static long sum;
 static int wait_us;
 
+static void wait_for(int time) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s.%d", args[3], time);
+    if (args[3][0] != '/') usleep(wait_us);
+    for (int i = 0; args[3][0] == '/' && access(path, F_OK) != 0 && i < 30000; i++) usleep(1000);
+}
+
 static void read_first(void) {
     static char buffer[1 << 20];
     int fd = open(args[1], O_RDONLY);
@@ -39,7 +47,7 @@ static void *in_thread(void *unused) {
 }
 
 static void *late_thread(void *unused) {
-    usleep(wait_us);
+    wait_for(1);
     read_second();
     return unused;
 }
@@ -48,10 +56,10 @@ static void (*late)(void);
 
 static void *late_call(void *unused) {
     void (*found)(void);
-    usleep(wait_us);
+    wait_for(1);
     while ((found = __atomic_load_n(&late, __ATOMIC_ACQUIRE)) == NULL) usleep(1000);
     found();
-    usleep(wait_us);
+    wait_for(2);
     return unused;
 }
 
@@ -62,7 +70,7 @@ static int late_child(int traced) {
     if (child == 0) {
         if (traced && ptrace(PTRACE_TRACEME, 0, 0, 0) != 0) _exit(8);
         if (traced) raise(19);
-        usleep(wait_us);
+        wait_for(1);
         read_second();
         _exit(0);
     }
@@ -84,7 +92,7 @@ __attribute__((noinline, aligned(2097152))) static void read_second(void) {
     for (off_t i = 0; i < info.st_size; i += 4096) own += data[i];
     __atomic_fetch_add(&sum, own, __ATOMIC_RELAXED);
     close(fd);
-    usleep(wait_us);
+    wait_for(2);
 }
 __attribute__((aligned(65536))) static const char padding[65536] = "x";
 
@@ -97,6 +105,7 @@ __attribute__((aligned(2097152))) int main(int count, char **words) {
     /* What the wait executes has been executed before: nothing but the second reading is new after it. */
     close(-1);
     usleep(1);
+    access("/", F_OK);
     if (!strcmp(mode, "exec")) {
         char *again[] = {words[0], words[1], words[2], words[3], NULL};
         execv("/proc/self/exe", again);
@@ -147,7 +156,7 @@ __attribute__((aligned(2097152))) int main(int count, char **words) {
         __atomic_store_n(&late, (void (*)(void))dlsym(library, "late"), __ATOMIC_RELEASE);
         pthread_join(thread, NULL);
     } else {
-        usleep(wait_us);
+        wait_for(1);
         read_second();
     }
     printf("sum %ld %c\n", sum, padding[0]);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -118,13 +119,6 @@ fn run(place: &Place, prefix: &[String], options: &[&str], command: &[String]) -
     run
 }
 
-/// The program's own lines on its standard error, and how often and when a trigger fired.
-fn fired_ms(found: &Output) -> Vec<u64> {
-    let errors = text(&found.stderr);
-    let fired = errors.lines().filter(|line| line.contains("a trigger has fired"));
-    fired.map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap()).collect()
-}
-
 /// These tests depend on when something happens: only one runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -132,45 +126,101 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Lets a run go on as its triggers are seen: to the instruction when it is watched, and to its end when what fetches has
+/// ended. Returns its standard output and error.
+fn guided(
+    mut run: Child,
+    gate: &Path,
+    way: Way,
+    directory: &str,
+    index: usize,
+) -> (Option<i32>, String, String) {
+    let mut output = run.stdout.take().unwrap();
+    let output = std::thread::spawn(move || {
+        let mut all = String::new();
+        output.read_to_string(&mut all).map(|_| all).unwrap()
+    });
+    let open = |time: u32| drop(File::create(format!("{}.{time}", gate.display())).unwrap());
+    let mut errors = String::new();
+    let mut watched = false;
+    for line in BufReader::new(run.stderr.take().unwrap()).lines().map(Result::unwrap) {
+        errors = errors + &line + "\n";
+        if line.contains(way.words()) && !watched {
+            watched = true;
+            // What executes itself is watched anew.
+            let arguments = || text(&fs::read(format!("/proc/{}/cmdline", run.id())).unwrap());
+            if gate.to_str().unwrap().ends_with("exec") {
+                while arguments().contains("\0exec\0") {
+                    std::thread::yield_now();
+                }
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            open(1);
+        }
+        if line.contains("a trigger has fired") {
+            assert!(watched, "{errors}");
+            // Nothing stays beside the program, which still waits.
+            let end = Instant::now() + Duration::from_secs(20);
+            while fetching(directory, &[]).contains_key(&index) {
+                assert!(Instant::now() < end, "what fetches goes on: {errors}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            assert!(run.try_wait().unwrap().is_none(), "{errors}");
+            open(2);
+        }
+    }
+    open(2);
+    (run.wait().unwrap().code(), output.join().unwrap(), errors)
+}
+
 #[test]
 fn each_way_fires_once_and_the_program_is_as_alone() {
-    const WAIT_MS: u64 = 1000;
     let _alone = alone();
     let place = Place::new();
     place.build("library.c", "late.so", &["-shared", "-fPIC"]);
     let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
+    let directory = path("data");
     let modes = [
         "", "fork", "thread", "exec", "dlopen", "ptrace", "traceme", "threads", "child", "traced", "library",
     ];
     let modes = modes.map(|mode| ("pie", mode)).into_iter().chain([("fixed", ""), ("fixed", "exec")]);
-    let commands = modes.map(|(binary, mode)| {
-        let mut command =
-            vec![path(binary), path("first"), path("second"), WAIT_MS.to_string(), mode.to_owned()];
+    let modes: Vec<(&str, &str)> = modes.collect();
+    let command = |binary: &str, mode: &str, gate: &str| {
+        let mut command = vec![path(binary), path("first"), path("second"), path(gate), mode.to_owned()];
         command.extend((mode == "library").then(|| path("late.so")));
-        let (code, symbol) = if mode == "library" { ("late.so", "late") } else { (binary, "read_second") };
-        save(&place, &place.path(binary), &command[1..], instruction(&place.path(code), symbol));
         command
-    });
-    let commands: Vec<Vec<String>> = commands.collect();
+    };
     let piped = |command: &mut Command| {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
-    let plain = commands.iter().map(|command| piped(Command::new(&command[0]).args(&command[1..])));
-    let plain: Vec<Child> = plain.collect();
-    let plain: Vec<Output> = plain.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
-    let options = ["--verbose", "--trigger", "instruction"];
+    for time in ["open.1", "open.2"] {
+        fs::write(place.path(time), []).unwrap();
+    }
+    let plain = modes.iter().map(|(binary, mode)| {
+        let command = command(binary, mode, "open");
+        Command::new(&command[0]).args(&command[1..]).output().unwrap()
+    });
+    let plain: Vec<Output> = plain.collect();
     for (way, prefix) in ways("each_way_fires_once_and_the_program_is_as_alone", &place) {
         place.evict();
-        let runs = commands.iter().map(|command| piped(&mut run(&place, &prefix, &options, command)));
-        let runs: Vec<Child> = runs.collect();
-        for ((command, plain), run) in commands.iter().zip(&plain).zip(runs) {
-            let found = run.wait_with_output().unwrap();
-            let what = format!("{way:?} {command:?}: {}", text(&found.stderr));
-            assert_eq!((found.status, text(&found.stdout)), (plain.status, text(&plain.stdout)), "{what}");
-            assert!(what.contains(way.words()), "{what}");
-            let fired = fired_ms(&found);
-            assert!(fired.len() == 1 && fired[0] >= WAIT_MS / 2, "{what}");
-        }
+        std::thread::scope(|scope| {
+            for (index, ((binary, mode), plain)) in modes.iter().zip(&plain).enumerate() {
+                let gate = format!("{way:?}-{binary}-{mode}");
+                let command = command(binary, mode, &gate);
+                let (code, symbol) =
+                    if *mode == "library" { ("late.so", "late") } else { (*binary, "read_second") };
+                save(&place, &place.path(binary), &command[1..], instruction(&place.path(code), symbol));
+                let mut start = run(&place, &prefix, &["--verbose", "--trigger", "instruction"], &command);
+                let child = piped(start.env("RUN", index.to_string()));
+                let (gate, directory) = (place.path(&gate), &directory);
+                scope.spawn(move || {
+                    let (code, output, errors) = guided(child, &gate, way, directory, index);
+                    let what = format!("{way:?} {command:?}: {errors}");
+                    assert_eq!((code, output), (plain.status.code(), text(&plain.stdout)), "{what}");
+                    assert_eq!(errors.matches("a trigger has fired").count(), 1, "{what}");
+                });
+            }
+        });
     }
 }
 
@@ -190,22 +240,29 @@ impl Runs {
         Self { runs: (0..count).map(start).collect(), directory }
     }
 
-    /// The processes that fetch: they execute `warmset`, and were not started by the test itself.
     fn fetching(&self) -> HashMap<usize, i32> {
-        let entries =
-            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-        let processes = entries.filter_map(|name| name.parse::<i32>().ok());
         let known: Vec<i32> = self.runs.iter().map(|run| run.id() as i32).collect();
-        let index = |process: i32| {
-            let environment = text(&fs::read(format!("/proc/{process}/environ")).ok()?);
-            let program = fs::read_link(format!("/proc/{process}/exe")).ok()?;
-            let ours = program == Path::new(env!("CARGO_BIN_EXE_warmset"))
-                && environment.contains(&format!("XDG_DATA_HOME={}", self.directory));
-            let index = environment.split('\0').find_map(|word| word.strip_prefix("RUN="))?.parse().ok()?;
-            (ours && !known.contains(&process)).then_some((index, process))
-        };
-        processes.filter_map(index).collect()
+        fetching(&self.directory, &known)
     }
+}
+
+/// The processes that fetch for profiles in a directory, by the number of their run: they execute `warmset`, and were not
+/// started by the test itself.
+fn fetching(directory: &str, known: &[i32]) -> HashMap<usize, i32> {
+    let entries =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
+    let processes = entries.filter_map(|name| name.parse::<i32>().ok());
+    let index = |process: i32| {
+        let program = fs::read_link(format!("/proc/{process}/exe")).ok()?;
+        if program != Path::new(env!("CARGO_BIN_EXE_warmset")) || known.contains(&process) {
+            return None;
+        }
+        let environment = text(&fs::read(format!("/proc/{process}/environ")).ok()?);
+        let ours = environment.split('\0').any(|word| word.strip_prefix("XDG_DATA_HOME=") == Some(directory));
+        let index = environment.split('\0').find_map(|word| word.strip_prefix("RUN="))?.parse().ok()?;
+        ours.then_some((index, process))
+    };
+    processes.filter_map(index).collect()
 }
 
 /// Whether the code that a process has mapped of this file is the file's; `None` if it does not execute it (yet).
@@ -276,35 +333,6 @@ fn the_program_survives_the_death_of_what_fetches_at_any_moment() {
     }
 }
 
-#[test]
-fn nothing_is_watched_after_all_triggers_have_fired() {
-    let _alone = alone();
-    let place = Place::new();
-    let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
-    // The program goes on for long after the instruction, since it then executes a sleep.
-    for (way, prefix) in ways("nothing_is_watched_after_all_triggers_have_fired", &place) {
-        let line = "\"$@\"; read line";
-        let mut command: Vec<String> = ["/bin/sh", "-c", line, "sh"].map(str::to_owned).to_vec();
-        command.extend([path("pie"), path("first"), path("second"), "200".to_owned()]);
-        save(&place, Path::new("/bin/sh"), &command[1..], instruction(&place.path("pie"), "read_second"));
-        let mut start = run(&place, &prefix, &["--trigger", "instruction"], &command);
-        let child = start.env("RUN", "0").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = child.spawn().unwrap();
-        let mut runs = Runs { runs: vec![child], directory: place.path("data").display().to_string() };
-        let end = Instant::now() + Duration::from_secs(20);
-        let mut seen = false;
-        while !seen || !runs.fetching().is_empty() {
-            seen |= !runs.fetching().is_empty();
-            assert!(Instant::now() < end, "{way:?}: seen {seen}");
-            std::thread::yield_now();
-        }
-        // It still waits for its input.
-        assert!(runs.runs[0].try_wait().unwrap().is_none(), "{way:?}");
-        let found = runs.runs.remove(0).wait_with_output().unwrap();
-        assert_eq!(text(&found.stdout), "sum 15728640 x\n".replace("15728640", &sum()), "{way:?}");
-    }
-}
-
 /// What the program prints: 7 for each byte of 1 MiB of `first`, and for each page of `second`.
 fn sum() -> String {
     (7 * MIB + 7 * SECOND / 4096).to_string()
@@ -324,14 +352,14 @@ fn signals_terminal_and_environment_are_the_programs_own() {
             start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The program has the process that was started.
         let mut told = String::new();
-        let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
-        std::io::BufRead::read_line(&mut output, &mut told).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut told).unwrap();
         assert_eq!(told.trim(), child.id().to_string(), "{way:?}");
         kill_process(Pid::from_child(&child), Signal::USR1).unwrap();
         // The shell runs the trap when its input ends or the signal interrupts it.
         drop(child.stdin.take());
         let mut rest = String::new();
-        std::io::Read::read_to_string(&mut output, &mut rest).unwrap();
+        output.read_to_string(&mut rest).unwrap();
         assert_eq!((child.wait().unwrap().code(), rest.as_str()), (Some(7), "got\n"), "{way:?}");
 
         let line = "test -t 0 && test -t 1 && test -t 2 && echo terminal; stty -a | head -n 1; env | grep -v '^_=' | sort; \
