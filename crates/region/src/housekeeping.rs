@@ -16,6 +16,7 @@ use warmset_placement::prefault_target;
 use crate::FRAME_BYTES;
 use crate::ledger::{Evicted, Writes};
 use crate::store::{RegionTable, Shared};
+use crate::write::InFlight;
 
 #[derive(Debug, Default)]
 pub(crate) struct Housekeeper {
@@ -30,6 +31,8 @@ pub(crate) struct Housekeeper {
 #[derive(Debug, Default)]
 struct Tasks {
     retired: Vec<Arc<RegionTable>>,
+    /// Segments in `WritingBack`, whose write may create a file and take disk space first.
+    writes: Vec<InFlight>,
     woken: bool,
     stopping: bool,
     /// Faulting in failed once: demand does it from now on.
@@ -51,6 +54,19 @@ impl Housekeeper {
             tasks.woken = true;
             self.wake.notify_one();
         }
+    }
+
+    /// Has write-backs started for a caller who must not wait for the disk; gives them back if there is no thread for
+    /// it any more.
+    pub fn launch(&self, writes: Vec<InFlight>) -> Vec<InFlight> {
+        let mut tasks = self.tasks.lock();
+        if tasks.stopping {
+            return writes;
+        }
+        tasks.writes.extend(writes);
+        tasks.woken = true;
+        self.wake.notify_one();
+        Vec::new()
     }
 
     pub fn retire(&self, table: Arc<RegionTable>) {
@@ -144,14 +160,17 @@ impl Shared {
 
     fn keep_house(&self) {
         loop {
-            let retired = {
+            let (retired, writes) = {
                 let mut tasks = self.keeper.tasks.lock();
-                if tasks.retired.is_empty() && tasks.stopping || self.check().is_err() {
+                let has_work = !tasks.retired.is_empty() || !tasks.writes.is_empty();
+                if tasks.stopping && !has_work || self.check().is_err() {
                     return;
                 }
                 tasks.woken = false;
-                std::mem::take(&mut tasks.retired)
+                (std::mem::take(&mut tasks.retired), std::mem::take(&mut tasks.writes))
             };
+            self.launch_writes(writes.iter().map(|write| Arc::clone(&write.segment)).collect());
+            drop(writes);
             for table in &retired {
                 self.retire(table);
             }

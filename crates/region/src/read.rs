@@ -132,7 +132,11 @@ impl Shared {
                 }
                 None => drop(ledger),
             }
-            self.launch_writes(writes);
+            if patient {
+                self.launch_writes(writes);
+            } else {
+                self.launch_writes_elsewhere(writes);
+            }
             match begun {
                 Ok(Promotion::Started) => {
                     self.launch_read(segment);

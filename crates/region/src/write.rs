@@ -2,6 +2,7 @@
 //!
 //! Invariant: a sealed segment either has frames or is on disk. Disk space is taken before a transfer starts.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -228,6 +229,16 @@ impl Shared {
         Ok(Request { op, file, address: segment.address(), len, offset, done })
     }
 
+    /// The same, by the housekeeper: the caller does not wait for files to be made, nor for disk space to be found.
+    pub fn launch_writes_elsewhere(&self, writes: Writes) {
+        if writes.is_empty() {
+            return;
+        }
+        let counted = writes.iter().map(|segment| InFlight::begin(self.self_reference(), segment)).collect();
+        let left = self.keeper.launch(counted);
+        self.launch_writes(left.iter().map(|write| Arc::clone(&write.segment)).collect());
+    }
+
     /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
     pub fn launch_writes(&self, writes: Writes) {
         for segment in writes {
@@ -306,6 +317,12 @@ impl InFlight {
         shared.transfers.fetch_add(1, Ordering::AcqRel);
         segment.region.transfers.fetch_add(1, Ordering::AcqRel);
         Self { shared, segment: Arc::clone(segment) }
+    }
+}
+
+impl fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InFlight").field(&self.segment.key).finish()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The store's promises, one by one, at sizes a test machine has.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use warmset_region::{Config, Error, FRAME_BYTES, Op, PinStart, Store};
 
@@ -262,4 +262,35 @@ fn misuse_is_an_error() {
     }
     store.close();
     assert!(raw.create_region().is_err());
+}
+
+/// A prefetch may have to write victims, for which a file is made and disk space found: not on its caller's thread.
+#[test]
+fn a_prefetch_starts_no_write_itself() {
+    let dir = dir();
+    let mut config = Config::new(dir.path(), 8 * FRAME);
+    let (writers, here) = (Arc::new(Mutex::new(Vec::new())), std::thread::current().id());
+    let seen = Arc::clone(&writers);
+    config.faults = Some(Arc::new(move |op, _, _| {
+        if op == Op::Write {
+            seen.lock().expect("no panic").push(std::thread::current().id());
+        }
+        None
+    }));
+    let store = Store::open(config).expect("open");
+    let other = store.create_region().expect("region");
+    fill(&other, 16, |_| FRAME_BYTES);
+    let fresh = store.create_region().expect("region");
+    fill(&fresh, 6, |_| FRAME_BYTES);
+    writers.lock().expect("no panic").clear();
+    let mut started = 0;
+    for n in (0..16).chain(0..16) {
+        started += u64::from(other.prefetch(n).expect("sealed").is_some());
+        let is_written = || !writers.lock().expect("no panic").is_empty();
+        if started > 0 && is_written() {
+            break;
+        }
+    }
+    eventually("victims are written", || !writers.lock().expect("no panic").is_empty());
+    assert!(writers.lock().expect("no panic").iter().all(|&thread| thread != here));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use warmset_region::region_file::{checksum, encode};
+use warmset_region::region_file::{encode, parse_header, parse_table};
 use warmset_region::{Config, Error, FRAME_BYTES, Region, Store};
 
 mod support;
@@ -109,6 +109,38 @@ fn damage_is_named() {
     assert!(matches!(error, Error::Io { .. }), "{error}");
 }
 
+/// An entry that is not what `encode` makes, in a file whose checksums are right: each bound by itself.
+#[test]
+fn a_bad_entry_with_right_checksums_is_refused() {
+    let (mut good, _) = encode(&[(5000, 1), (1, 2), (4096, 3)]);
+    let data = good.len();
+    good.resize(data + 8192 + 4096 + 4096, 0);
+    region_file::repair(&mut good);
+    assert!(region_file::check(&good));
+    let refused = |segment: usize, bytes: u64| {
+        let mut file = good.clone();
+        file[4096 + 16 * segment..][..8].copy_from_slice(&bytes.to_le_bytes());
+        region_file::repair(&mut file);
+        let header = parse_header(&file[..4096], file.len() as u64).expect("the header is right");
+        let table = &file[4096..4096 + header.table_bytes as usize];
+        parse_table(&header, table).expect_err("a bad entry")
+    };
+    // Empty; past the end, by one block and by far; longer than any number of blocks says; the sum comes out wrong.
+    for (segment, bytes) in [(0, 0), (2, 4097), (0, 1 << 40), (1, u64::MAX), (0, u64::MAX - 4096), (0, 4096)]
+    {
+        let why = refused(segment, bytes);
+        let wrong_sum = why.contains("its segments end at");
+        assert!(wrong_sum == (bytes == 4096) && (wrong_sum || why.contains("segment")), "{why}");
+    }
+    let mut file = good.clone();
+    file[8..16].copy_from_slice(&4u64.to_le_bytes());
+    region_file::repair(&mut file);
+    assert!(!region_file::check(&file), "an entry of zeros more");
+    file[8..16].copy_from_slice(&(1u64 << 60).to_le_bytes());
+    region_file::repair(&mut file);
+    assert!(!region_file::check(&file), "a table that is longer than the file");
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_parsed_or_refused(
@@ -126,9 +158,8 @@ proptest! {
             file[at] = byte;
         }
         file.truncate(file.len().saturating_sub(cut));
-        if repair && file.len() >= 40 {
-            let sum = checksum(&file[..32]);
-            file[32..40].copy_from_slice(&sum.to_le_bytes());
+        if repair {
+            region_file::repair(&mut file);
         }
         region_file::check(&file);
     }

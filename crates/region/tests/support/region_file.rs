@@ -1,6 +1,6 @@
 //! What must hold for any bytes given to the parser of region files; shared with the fuzz target.
 
-use warmset_region::region_file::{BLOCK_BYTES, parse_header, parse_table};
+use warmset_region::region_file::{BLOCK_BYTES, checksum, parse_header, parse_table};
 
 /// Parses `file` as a region file and panics if something is accepted that would be read outside of it.
 pub fn check(file: &[u8]) -> bool {
@@ -18,4 +18,23 @@ pub fn check(file: &[u8]) -> bool {
     }
     assert!(at <= len);
     true
+}
+
+/// Makes the checksums and the length of damaged bytes right again, as far as they have a header and a table: what is
+/// wrong beside them is found then, or not.
+pub fn repair(file: &mut [u8]) {
+    if file.len() < 40 {
+        return;
+    }
+    let len = file.len() as u64;
+    file[..8].copy_from_slice(b"WARMSET\x01");
+    file[16..24].copy_from_slice(&len.to_le_bytes());
+    let segments = u64::from_le_bytes(file[8..16].try_into().expect("8 bytes"));
+    let table = segments.checked_mul(16).and_then(|bytes| BLOCK_BYTES.checked_add(bytes));
+    if let Some(table) = table.and_then(|end| file.get(BLOCK_BYTES as usize..usize::try_from(end).ok()?)) {
+        let sum = checksum(table);
+        file[24..32].copy_from_slice(&sum.to_le_bytes());
+    }
+    let sum = checksum(&file[..32]);
+    file[32..40].copy_from_slice(&sum.to_le_bytes());
 }
