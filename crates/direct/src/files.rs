@@ -63,7 +63,7 @@ static ALL: [File; FILES] = [const {
         writable: AtomicBool::new(false),
         dirty: AtomicBool::new(false),
         dated: AtomicBool::new(false),
-        writer: AtomicI32::new(-1),
+        writer: AtomicI32::new(0),
         references: AtomicU32::new(0),
         state: AtomicU32::new(FREE),
     }

@@ -119,7 +119,8 @@ pub fn has_lease(fd: c_int) -> bool {
 pub fn open_shared_file() -> Option<c_int> {
     // SAFETY: geteuid always succeeds.
     let user = unsafe { libc::geteuid() };
-    let name = numbered(b"/dev/shm/.warmset-direct-locks-", user);
+    // Libraries whose memory is laid out in another way must have another number here: they share nothing then.
+    let name = numbered(b"/dev/shm/.warmset-direct-1-", user);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     // SAFETY: a C string.
     let fd = unsafe { libc::syscall(libc::SYS_open, name.as_ptr(), flags, 0o600) } as c_int;
