@@ -226,7 +226,7 @@ def measure_programs(options: argparse.Namespace, room: dict[str, Path], progres
             command = ["sh", "-ec", program.script]
             return timed(command, path, name == "direct", env=environment)
 
-        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 9, one)
+        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 7, one)
 
 
 def measure_beside(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:

@@ -318,6 +318,30 @@ pub fn transfer_at(fd: c_int, is_write: bool, buffers: &[libc::iovec], offset: i
     unsafe { libc::syscall(number, fd, buffers.as_ptr(), buffers.len(), offset, 0usize) as isize }
 }
 
+/// How much an array of the program's buffers holds, which may be a bad one: the kernel reads it. [`usize::MAX`] if it
+/// can't be read.
+pub fn sum_of(vector: *const libc::iovec, count: c_int) -> usize {
+    const ONCE: usize = 32;
+    let count = usize::try_from(count).unwrap_or(0).min(libc::UIO_MAXIOV as usize);
+    let mut sum = 0usize;
+    for first in (0..count).step_by(ONCE) {
+        let mut parts = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; ONCE];
+        let here = ONCE.min(count - first);
+        let bytes = here * size_of::<libc::iovec>();
+        let to = libc::iovec { iov_base: parts.as_mut_ptr().cast(), iov_len: bytes };
+        let from = libc::iovec { iov_base: vector.wrapping_add(first) as *mut c_void, iov_len: bytes };
+        // SAFETY: the kernel reads this process's own memory, if it can, into an array with room for it.
+        let read = keeping_errno(|| unsafe {
+            libc::syscall(libc::SYS_process_vm_readv, process(), &raw const to, 1, &raw const from, 1, 0)
+        });
+        if read != bytes as libc::c_long {
+            return usize::MAX;
+        }
+        sum = parts[..here].iter().fold(sum, |sum, part| sum.saturating_add(part.iov_len));
+    }
+    sum
+}
+
 /// Brings a file's mtime and ctime up to now, for its owner.
 pub fn touch(fd: c_int) {
     let times = [
