@@ -84,10 +84,10 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-tier test-spark test-python test-bench ## Set up and pass the tests
+test: test-rust test-loom test-tier test-direct test-spark test-python test-bench ## Set up and pass the tests
 
 .PHONY: test-full
-test-full: test-rust test-loom test-tier test-spark ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-tier test-direct test-spark ## The same with a second Spark in all suites and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
 
@@ -103,13 +103,18 @@ test-loom: $(STAMPS)/base
 test-tier: .venv/.stamp $(STAMPS)/guest
 	$(PY) -m pytest -q -rs tests/tier
 
+.PHONY: test-direct
+test-direct: .venv/.stamp $(STAMPS)/direct
+	cargo build -q --release --locked -p warmset-cli -p warmset-direct
+	$(PY) -m pytest -q -rs tests/direct
+
 .PHONY: test-spark
 test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 	mvn -B -ntp -f spark/pom.xml test
 
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --durations 15 $(PYTEST_ARGS)
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --durations 15 $(PYTEST_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -181,7 +186,7 @@ reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/fio $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/fio $(STAMPS)/direct $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 

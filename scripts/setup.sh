@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | programs | fio | guest | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | maven | venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -187,6 +187,25 @@ fio_and_sqlite() {
     packages "${missing[@]}"
 }
 
+# What the tests of the direct path run on it; those whose program is missing are skipped by name.
+direct_tools() {
+    local tool package missing=()
+    base
+    for package in fio sqlite3; do has "$package" || missing+=("$package"); done
+    has go || missing+=(golang-go)
+    if has apt-get && is_root; then
+        packages "${missing[@]}"
+    elif [ ${#missing[@]} -gt 0 ]; then
+        say "some tests of the direct path are skipped without: ${missing[*]}"
+    fi
+    for tool in fsx@0.3.2 pjdfstest@0.2.2; do
+        [ -x "target/direct-tools/bin/${tool%@*}" ] && continue
+        say "building $tool"
+        CARGO_TARGET_DIR=target/direct-tools/build cargo install --quiet --locked --root target/direct-tools "$tool" ||
+            say "$tool could not be built: its tests are skipped"
+    done
+}
+
 deny() {
     local version=0.20.2
     base
@@ -217,8 +236,9 @@ case ${1:-} in
     deny) deny ;;
     programs) programs ;;
     fio) fio_and_sqlite ;;
+    direct) direct_tools ;;
     guest) guest ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | programs | fio | guest | maven | venv DIR REQUIREMENTS" ;;
+    *) die "usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | maven | venv DIR REQUIREMENTS" ;;
 esac

@@ -1,7 +1,7 @@
 """`make bench B=direct`: files that are read and written without system calls, against the kernel's own ways.
 
-Parts: the loop, fio, programs, and the cost beside the path. What a part measured is kept below target/bench-direct, so
-that a run that was cut off goes on; `--again` measures again. It ends with `result: {json}`.
+Parts: the loop, fio, programs, and the cost beside the path. Each figure is kept below target/bench-direct as soon as
+it is measured, so that a run that was cut off goes on; `--again` measures again. It ends with `result: {json}`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ Charts: {charts}
 ## fio, MB/s
 psync on tmpfs through `warmset direct run`, fio's mmap engine on the same file, and psync on tmpfs without.
 {fio}
+Charts: {fio_charts}
+
 ## Programs, seconds
 On a tmpfs, with `warmset direct run` and without; the ratio is without / with, above 1 where it is faster. The start
 of the program and of `warmset` is in it.
@@ -70,6 +72,20 @@ of the program and of `warmset` is in it.
 ## Beside the path
 {beside}
 """
+
+
+class Kept(dict[str, dict[str, list[float]]]):
+    """Figures by name and way, in a file that has each as soon as it is measured."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(json.loads(path.read_text()) if path.exists() else {})
+        self._path = path
+
+    def __setitem__(self, name: str, of: dict[str, list[float]]) -> None:
+        super().__setitem__(name, {way: [float(f"{value:.5g}") for value in values] for way, values in of.items()})
+        written = self._path.with_suffix(".new")
+        written.write_text(json.dumps(self))
+        written.rename(self._path)
 
 
 def parse() -> argparse.Namespace:
@@ -139,9 +155,9 @@ def built_loop() -> str:
     return str(program)
 
 
-def measure_loop(options: argparse.Namespace, room: dict[str, Path], progress: Progress) -> dict:
+def measure_loop(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:
     """Operations per second of each way, for each size, direction, order and use."""
-    loop, found = built_loop(), {}
+    loop = built_loop()
     sizes = ["4K", "512K"] if options.quick else list(SIZES)
     for size in sizes:
         for use, (jobs, which) in USES.items():
@@ -149,6 +165,9 @@ def measure_loop(options: argparse.Namespace, room: dict[str, Path], progress: P
             for way in ("read", "write"):
                 for order in ("random", "order"):
                     if which == "shared" and (order == "order" or (jobs == "1" and (size, way) != ("4K", "write"))):
+                        continue
+                    entry = f"{size} {way} {order}, {use}"
+                    if entry in found:
                         continue
 
                     def one(name: str, way=way, order=order, size=size, jobs=jobs, which=which) -> float:  # noqa: ANN001
@@ -158,15 +177,16 @@ def measure_loop(options: argparse.Namespace, room: dict[str, Path], progress: P
                         command += [str(FILE_BYTES), str(options.seconds), str(path)]
                         return float(output(command, path, served))
 
-                    found[f"{size} {way} {order}, {use}"] = in_turns(list(VARIANTS), options.rounds, one)
-    return found
+                    found[entry] = in_turns(list(VARIANTS), options.rounds, one)
 
 
-def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Progress) -> dict:
+def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:
     """Bytes per second of fio's engines."""
-    found, path = {}, room["tmpfs"]
+    path = room["tmpfs"]
     for size in ["4K"] if options.quick else SIZES:
         for way in ["randread"] if options.quick else FIO:
+            if f"{size} {way}" in found:
+                continue
             progress.step(f"fio, {size}, {way}")
 
             def one(name: str, way=way, size=size) -> float:  # noqa: ANN001
@@ -180,7 +200,6 @@ def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Pr
                 return job["read" if "read" in way else "write"]["bw_bytes"]
 
             found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs"], 2, one)
-    return found
 
 
 def timed(command: list[str], where: Path, served: bool, **more: object) -> float:
@@ -190,14 +209,16 @@ def timed(command: list[str], where: Path, served: bool, **more: object) -> floa
     return time.perf_counter() - started
 
 
-def measure_programs(options: argparse.Namespace, room: dict[str, Path], progress: Progress) -> dict:
+def measure_programs(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:
     """Seconds of programs, with and without."""
-    found, path = {}, room["tmpfs"]
+    path = room["tmpfs"]
     scripts = path.parent / "scripts"
     scripts.mkdir()
     python = programs.prepare(scripts)
     environment = {**os.environ, "D": str(path), "P": python, "T": str(scripts)}
     for program in programs.ALL[:2] if options.quick else programs.ALL:
+        if program.name in found:
+            continue
         progress.step(program.name)
         subprocess.run(["sh", "-ec", program.prepare], env=environment, check=True)
 
@@ -205,15 +226,16 @@ def measure_programs(options: argparse.Namespace, room: dict[str, Path], progres
             command = ["sh", "-ec", program.script]
             return timed(command, path, name == "direct", env=environment)
 
-        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 5, one)
-    return found
+        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 7, one)
 
 
-def measure_beside(options: argparse.Namespace, room: dict[str, Path], progress: Progress) -> dict:
+def measure_beside(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:
     """Calls on files outside the served directory, and starting a program."""
-    loop, found = built_loop(), {}
+    loop = built_loop()
     outside, served = room["ext4"], room["tmpfs"]
     for way, size in (("read", "512"), ("write", "512"), ("read", "4K"), ("write", "4K"), ("open", "512")):
+        if f"outside {way} {size}" in found:
+            continue
         progress.step(f"outside, {way} {size}")
 
         def one(name: str, way=way, size=size) -> float:  # noqa: ANN001
@@ -221,13 +243,14 @@ def measure_beside(options: argparse.Namespace, room: dict[str, Path], progress:
             return float(output(command, served, name == "direct"))
 
         found[f"outside {way} {size}"] = in_turns(["direct", "plain"], 2 * options.rounds, one)
+    if "start" in found:
+        return
     progress.step("start")
 
     def start(name: str) -> float:
         return timed(["/bin/true"], served, name == "direct")
 
     found["start"] = in_turns(["direct", "plain"], 20 if options.quick else 200, start)
-    return found
 
 
 PARTS = {"loop": measure_loop, "fio": measure_fio, "programs": measure_programs, "beside": measure_beside}
@@ -285,7 +308,7 @@ def table(names: list[str], rows: dict[str, list[str]]) -> str:
 
 def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None:
     """Raw figures, charts and the page."""
-    rows, charts = {}, []
+    rows, charts, fio_charts = {}, [], []
     for size, size_bytes in SIZES.items():
         of = (
             {name: each for name, each in parts["loop"].items() if name.startswith(size + " ")}
@@ -298,8 +321,16 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
             rows[name] = [f"{each[way]:.2f}" for way in VARIANTS] + over
         if speeds:
             short = [(name.removeprefix(size + " "), each) for name, each in speeds.items()]
-            chart.save(short, f"records of {size}", run.directory / f"{size}.svg")
+            chart.save(short, f"records of {size}", chart.LOOP, run.directory / f"{size}.svg")
             charts.append(f"[{size}]({size}.svg)")
+        engines = [
+            (name.removeprefix(size + " "), {way: median_of(v) / 1e9 for way, v in of.items()})
+            for name, of in parts.get("fio", {}).items()
+            if name.startswith(size + " ")
+        ]
+        if engines:
+            chart.save(engines, f"fio, records of {size}", chart.FIO, run.directory / f"fio-{size}.svg")
+            fio_charts.append(f"[{size}](fio-{size}.svg)")
     loop = table([*VARIANTS, "direct / tmpfs", "direct huge / huge"], rows)
     fio = {
         name: [f"{median_of(of[way]) / 1e6:.0f}" for way in ("direct", "mmap", "tmpfs")]
@@ -322,6 +353,7 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
             rounds=options.rounds,
             loop=loop,
             charts=", ".join(charts),
+            fio_charts=", ".join(fio_charts),
             fio=table(["direct", "mmap", "tmpfs", "direct / mmap", "direct / tmpfs"], fio),
             programs=table(["direct", "tmpfs", "tmpfs / direct"], made),
             beside="Calls per second outside the directory, and seconds to start `true`.\n"
@@ -342,15 +374,11 @@ def main() -> None:
     kept = {name: KEPT / f"{name}{'-quick' if options.quick else ''}.json" for name in PARTS}
     progress = Progress(60)
     for name in options.parts.split(","):
-        if kept[name].exists() and not options.again and not options.quick:
-            progress.note(f"{name}: measured before; --again measures it again")
-            continue
+        if options.again or options.quick:
+            kept[name].unlink(missing_ok=True)
         with rooms() as room:
             warm_memory()
-            found = PARTS[name](options, room, progress)
-        kept[name].write_text(
-            json.dumps({n: {w: [float(f"{v:.5g}") for v in vs] for w, vs in of.items()} for n, of in found.items()})
-        )
+            PARTS[name](options, room, progress, Kept(kept[name]))
     progress.finish()
     parts = {name: json.loads(path.read_text()) for name, path in kept.items() if path.exists()}
     run = Run.create("direct", options.quick)

@@ -1,4 +1,4 @@
-"""The charts: for each record size, how much each file system moves."""
+"""The charts: for each record size, how much each file system or engine moves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-COLOURS = {
+LOOP = {
     "direct": "#d9480f",
     "direct huge": "#f08c4a",
     "tmpfs": "#9aa5b1",
@@ -17,15 +17,16 @@ COLOURS = {
     "ramfs": "#ced4da",
     "ext4": "#e9ecef",
 }
+FIO = {"direct": "#d9480f", "mmap": "#66788a", "tmpfs": "#9aa5b1"}
 
 
-def save(rows: list[tuple[str, dict[str, float]]], title: str, path: Path) -> None:
-    """One group of bars for each row: its name, and GB/s by file system."""
+def save(rows: list[tuple[str, dict[str, float]]], title: str, colours: dict[str, str], path: Path) -> None:
+    """One group of bars for each row: its name, and GB/s by what has a colour."""
     figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
-    width = 0.8 / len(COLOURS)
-    for place, (name, colour) in enumerate(COLOURS.items()):
+    width = 0.8 / len(colours)
+    for place, (name, colour) in enumerate(colours.items()):
         heights = [row.get(name, 0) for _, row in rows]
-        at = [index + (place - len(COLOURS) / 2 + 0.5) * width for index in range(len(rows))]
+        at = [index + (place - len(colours) / 2 + 0.5) * width for index in range(len(rows))]
         axes.bar(at, heights, width, label=name, color=colour)
     axes.set_xticks(range(len(rows)), [name for name, _ in rows], rotation=30, ha="right", fontsize=8)
     axes.set_ylabel("GB/s (median)")

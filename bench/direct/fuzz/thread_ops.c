@@ -254,6 +254,90 @@ static void phase_contend(struct call *call)
     }
 }
 
+/* What an overlapping writer writes, and by which call. */
+static struct overlap {
+    long from, length;
+    int way;
+} overlaps[WORKERS];
+
+static void *overlap(void *argument)
+{
+    struct worker *k = argument;
+    struct overlap *o = &overlaps[k->number];
+    memset(k->seen, 'a' + k->number, (size_t)o->length);
+    struct iovec halves[] = {{k->seen, (size_t)o->length / 2},
+                             {k->seen + o->length / 2, (size_t)(o->length - o->length / 2)}};
+    for (int i = 0; i < k->rounds; i++) {
+        long done;
+        if (o->way == 0)
+            done = pwrite(k->fd, k->seen, (size_t)o->length, o->from);
+        else if (o->way == 1)
+            done = pwritev(k->fd, halves, 2, o->from);
+        else if (lseek(k->fd, o->from, SEEK_SET) != o->from)
+            done = -1;
+        else
+            done = o->way == 2 ? write(k->fd, k->seen, (size_t)o->length) : writev(k->fd, halves, 2);
+        if (done != o->length)
+            k->wrong = "a write was cut short";
+    }
+    return NULL;
+}
+
+/* Whether the bytes that two wrote are of one of them, where no third wrote over them. */
+static bool is_of_one(const unsigned char *seen, int one, int other)
+{
+    long from = overlaps[one].from > overlaps[other].from ? overlaps[one].from : overlaps[other].from;
+    long one_end = overlaps[one].from + overlaps[one].length, end = overlaps[other].from + overlaps[other].length;
+    end = one_end < end ? one_end : end;
+    bool met[2] = {false, false};
+    for (long at = from; at < end; at++) {
+        met[0] |= seen[at] == 'a' + one;
+        met[1] |= seen[at] == 'a' + other;
+    }
+    return !(met[0] && met[1]);
+}
+
+/* Each writes a range of its own that overlaps the others', by a description of its own, in its own way. */
+static void phase_overlap(struct call *call)
+{
+    enum { MIDDLE = 150000, LENGTH_MAX = 140000, FILE_BYTES = 300000 };
+    int count = 2 + (int)below(3);
+    bool processes = one_in(2);
+    call->name = processes ? "overlapping ranges, processes" : "overlapping ranges, threads";
+    call->a = count;
+    long largest = one_in(2) ? 9000 : LENGTH_MAX;
+    for (int i = 0; i < count; i++) {
+        long before = 1 + below(largest), after = 1 + below(largest);
+        overlaps[i] = (struct overlap){MIDDLE - before, before + after, (int)below(4)};
+    }
+    static unsigned char seen[WORKERS][2 * LENGTH_MAX], all[FILE_BYTES];
+    for (int s = 0; s < SIDES; s++) {
+        int fd[2], own[WORKERS];
+        char path[64];
+        struct worker workers[WORKERS];
+        open_scratch(s, fd, 0);
+        call->ret[s] = pwrite(fd[1], w.pool, FILE_BYTES, 0);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd[0]);
+        for (int i = 0; i < count; i++) {
+            /* One that cannot be mapped is among them now and then: the kernel writes for it. */
+            own[i] = open(path, overlaps[i].from % 5 ? O_RDWR : O_WRONLY);
+            workers[i] = (struct worker){.side = s, .number = i, .fd = own[i], .rounds = 20, .seen = seen[i]};
+        }
+        const char *wrong = run_workers(workers, count, overlap, processes);
+        if (wrong)
+            differ("side %d: %s", s, wrong);
+        if (RAW(SYS_pread64, fd[0], all, FILE_BYTES, 0) != FILE_BYTES)
+            differ("side %d: the file is cut", s);
+        for (int i = 0; i < count; i++)
+            for (int j = 0; j < i && !w.failed; j++)
+                if (!is_of_one(all, i, j))
+                    differ("side %d: the writes of %d and %d are mixed", s, j, i);
+        for (int i = 0; i < count; i++)
+            close(own[i]);
+        close_scratch(fd);
+    }
+}
+
 static void *race_reader(void *argument)
 {
     struct worker *k = argument;
@@ -406,6 +490,7 @@ struct rare thread_entries[] = {
     {"disjoint", 15000, phase_disjoint, 0},
     {"position", 12000, phase_position, 0},
     {"contend", 20000, phase_contend, 0},
+    {"overlap", 20000, phase_overlap, 0},
     {"truncate", 30000, phase_truncate, 0},
     {"kill", 30000, phase_kill, 0},
     {NULL, 0, NULL, 0},

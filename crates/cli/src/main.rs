@@ -23,17 +23,7 @@ fn main() -> ExitCode {
     if let Some(code) = prefetch::run_early() {
         return code;
     }
-    let args = Args::parse();
-    let done = match args.command {
-        Command::Doctor(wanted) => doctor::run(&wanted),
-        Command::Learn(wanted) => prefetch::learn(&wanted),
-        Command::Run(wanted) => prefetch::run(&wanted),
-        Command::Profile { what } => prefetch::profile(&what),
-        Command::Direct { what } => direct::run(&what),
-        Command::Sim(wanted) => sim::run(&wanted),
-        Command::Tier(wanted) => tier::run(&wanted),
-        Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
-    };
+    let done = direct::run_early().unwrap_or_else(run);
     match done {
         Ok(code) => code,
         // The reader has seen enough: `warmset doctor | head` is no error.
@@ -42,5 +32,20 @@ fn main() -> ExitCode {
             let _ = writeln!(io::stderr(), "warmset: {error}");
             ExitCode::from(2)
         }
+    }
+}
+
+/// Does what the command line says.
+fn run() -> io::Result<ExitCode> {
+    let args = Args::parse();
+    match args.command {
+        Command::Doctor(wanted) => doctor::run(&wanted),
+        Command::Learn(wanted) => prefetch::learn(&wanted),
+        Command::Run(wanted) => prefetch::run(&wanted),
+        Command::Profile { what } => prefetch::profile(&what),
+        Command::Direct { what } => direct::run(&what),
+        Command::Sim(wanted) => sim::run(&wanted),
+        Command::Tier(wanted) => tier::run(&wanted),
+        Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     }
 }

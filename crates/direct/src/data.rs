@@ -14,8 +14,6 @@ const BYTES_MAX: usize = 0x7fff_f000;
 const ADDRESSES_END: usize = 0x7fff_ffff_f000;
 /// After so many operations of the kernel's at a position, that is asked for.
 const RESYNC_EVERY: u64 = 64;
-/// How much an array of buffers is taken to hold, where the kernel reads the array: so much is locked.
-const VECTOR_BYTES: usize = 1 << 30;
 /// Calls with more buffers go to the kernel.
 const BUFFERS_MAX: usize = 16;
 
@@ -58,9 +56,7 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
         return None;
     };
     if !file.is_present(offset, served) {
-        if way == Way::Read {
-            file.missed(offset, served);
-        }
+        file.missed(offset, served);
         if !file.is_present(offset, served) {
             return None;
         }
@@ -207,7 +203,7 @@ unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
     if let Some(served) = served {
         return Some(served as isize);
     }
-    let guard = lock_for_kernel(fd, way, Some(start), buffers.bytes);
+    let guard = lock_for_kernel(fd, way, Some(start), || buffers.bytes);
     let result = kernel::transfer_at(fd, way == Way::Write, buffers.parts, start);
     drop(guard);
     let missing = bytes - result.max(0) as i64;
@@ -221,11 +217,12 @@ unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
 
 /// The lock of a range that the kernel is to write, if any process may map the file for writing; at an offset, or at
 /// the descriptor's position.
-fn lock_for_kernel(fd: c_int, way: Way, offset: Option<i64>, bytes: usize) -> Option<Guard> {
-    if way == Way::Read || bytes == 0 || descriptors::is_other(fd) {
+fn lock_for_kernel(fd: c_int, way: Way, offset: Option<i64>, bytes: impl FnOnce() -> usize) -> Option<Guard> {
+    if way == Way::Read || descriptors::is_other(fd) {
         return None;
     }
     let identity = mapped_identity(fd)?;
+    let bytes = bytes().clamp(1, BYTES_MAX);
     let offset = offset.or_else(|| kernel::move_position(fd, 0))?;
     ranges::lock(identity, usize::try_from(offset).ok()?, bytes)
 }
@@ -254,8 +251,8 @@ fn mapped_identity(fd: c_int) -> Option<shared::Identity> {
 }
 
 /// After the kernel's write without a lock: if another process has mapped the file since, its writes may be mixed with
-/// this one, which is done once more, as the later one.
-fn repeat_if_mapped(fd: c_int, buffers: &[iovec], offset: Option<i64>, result: isize) {
+/// this one, which is done once more, as the later one. `start` is where it began, as far as that is known.
+fn repeat_if_mapped(fd: c_int, buffers: &[iovec], start: impl FnOnce() -> Option<i64>, result: isize) {
     if descriptors::is_other(fd) || !shared::is_attached() || !shared::is_any_mapped() {
         return;
     }
@@ -263,9 +260,11 @@ fn repeat_if_mapped(fd: c_int, buffers: &[iovec], offset: Option<i64>, result: i
     let Some(identity) = mapped_identity(fd).filter(|_| !kernel::keeping_errno(is_appending)) else {
         return;
     };
-    let start = offset.or_else(|| began_at(fd, result)).and_then(|start| usize::try_from(start).ok());
     let all: usize = buffers.iter().map(|each| each.iov_len).sum();
-    if let Some(start) = start.filter(|_| all == result.max(0).unsigned_abs() && all > 0) {
+    if all != result.max(0).unsigned_abs() || all == 0 {
+        return;
+    }
+    if let Some(start) = start().and_then(|start| usize::try_from(start).ok()) {
         let guard = ranges::lock(identity, start, all);
         kernel::keeping_errno(|| kernel::transfer_at(fd, true, buffers, start as i64));
         drop(guard);
@@ -280,16 +279,20 @@ unsafe fn by_kernel<'a>(
     fd: c_int,
     way: Way,
     offset: Option<i64>,
-    (bytes, buffers): (usize, impl FnOnce() -> &'a [iovec]),
+    (bytes, buffers): (impl FnOnce() -> usize, impl FnOnce() -> &'a [iovec]),
     kernel: impl FnOnce() -> isize,
 ) -> isize {
     if !crate::served::any() {
         return kernel();
     }
     let guard = lock_for_kernel(fd, way, offset, bytes);
+    let expected = descriptors::position(fd);
     let result = kernel();
     if way == Way::Write && guard.is_none() && result > 0 {
-        repeat_if_mapped(fd, buffers(), offset, result);
+        // Threads may share the position: it tells where this write began only if nothing else has moved it.
+        let began =
+            || kernel::move_position(fd, 0)?.checked_sub(result as i64).filter(|&at| Some(at) == expected);
+        repeat_if_mapped(fd, buffers(), || offset.or_else(began), result);
     }
     drop(guard);
     follow(fd, way, offset, result);
@@ -379,7 +382,7 @@ pub unsafe fn transfer(
     }
     let parts = [iovec { iov_base: buffer, iov_len: bytes }];
     // SAFETY: the caller's buffer.
-    unsafe { by_kernel(fd, way, Some(offset), (bytes, || &parts), || kernel(buffer, bytes, offset)) }
+    unsafe { by_kernel(fd, way, Some(offset), (|| bytes, || &parts), || kernel(buffer, bytes, offset)) }
 }
 
 /// A whole `read` or `write`.
@@ -402,7 +405,7 @@ pub unsafe fn transfer_here(
     }
     let parts = [iovec { iov_base: buffer, iov_len: bytes }];
     // SAFETY: the caller's buffer.
-    unsafe { by_kernel(fd, way, None, (bytes, || &parts), kernel) }
+    unsafe { by_kernel(fd, way, None, (|| bytes, || &parts), kernel) }
 }
 
 /// Gives the program's array of buffers to `work`; none if it can't be served as it is.
@@ -459,5 +462,5 @@ pub unsafe fn transfer_vector(
     // SAFETY: where bytes were moved, the array was good.
     let parts = || unsafe { core::slice::from_raw_parts(vector, count.max(0).unsigned_abs() as usize) };
     // SAFETY: passed on.
-    unsafe { by_kernel(fd, way, offset, (VECTOR_BYTES, parts), kernel) }
+    unsafe { by_kernel(fd, way, offset, (|| kernel::sum_of(vector, count), parts), kernel) }
 }

@@ -24,12 +24,13 @@ const INDEX_SHIFT: u32 = 3;
 
 struct Descriptor {
     state: AtomicU32,
-    /// Where its position was last seen: a hint, which may be wrong. [`SHARED`] if others may move it.
+    /// Where its position was last seen, and one: a hint, which may be wrong. [`SHARED`] if others may move it.
     position: AtomicI64,
 }
 
-/// The description may be shared, or was not opened here: the kernel does what depends on its position.
-const SHARED: i64 = -1;
+/// The description may be shared, or was not opened here: the kernel does what depends on its position. Zero, so that
+/// the table takes neither room in the library nor time when that is loaded.
+const SHARED: i64 = 0;
 
 static ALL: [Descriptor; DESCRIPTORS] =
     [const { Descriptor { state: AtomicU32::new(UNKNOWN), position: AtomicI64::new(SHARED) } }; DESCRIPTORS];
@@ -66,14 +67,15 @@ fn raise_high(fd: c_int) {
 
 /// Where a descriptor's position probably is; none if its description may be shared.
 pub fn position(fd: c_int) -> Option<i64> {
-    let position = position_slot(fd)?.load(Ordering::Relaxed);
-    (position >= 0).then_some(position)
+    let seen = position_slot(fd)?.load(Ordering::Relaxed);
+    (seen != SHARED).then_some(seen - 1)
 }
 
 /// The position was seen to be here.
 pub fn note_position(fd: c_int, position: i64) {
-    if let Some(slot) = position_slot(fd).filter(|slot| position >= 0 && slot.load(Ordering::Relaxed) >= 0) {
-        slot.store(position, Ordering::Relaxed);
+    let own = |slot: &&AtomicI64| slot.load(Ordering::Relaxed) != SHARED;
+    if let Some(slot) = position_slot(fd).filter(own).filter(|_| (0..i64::MAX).contains(&position)) {
+        slot.store(position + 1, Ordering::Relaxed);
     }
 }
 
@@ -293,7 +295,7 @@ pub fn renew_opened(fd: c_int) {
     if let (Some(slot), Some(position)) = (slot(fd), position_slot(fd)) {
         renew_slot(slot);
         raise_high(fd);
-        position.store(0, Ordering::Relaxed);
+        position.store(1, Ordering::Relaxed);
     }
 }
 

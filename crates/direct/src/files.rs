@@ -63,7 +63,7 @@ static ALL: [File; FILES] = [const {
         writable: AtomicBool::new(false),
         dirty: AtomicBool::new(false),
         dated: AtomicBool::new(false),
-        writer: AtomicI32::new(-1),
+        writer: AtomicI32::new(0),
         references: AtomicU32::new(0),
         state: AtomicU32::new(FREE),
     }
@@ -319,7 +319,7 @@ impl File {
         }
     }
 
-    /// After a read that could not be served because some page was not known to have storage.
+    /// After an operation that could not be served because some page was not known to have storage.
     pub fn missed(&self, offset: usize, bytes: usize) {
         let misses = self.misses.fetch_add(1, Ordering::Relaxed);
         let stretches = (self.limit() / (LOOK * PAGE)) as u32 + 1;

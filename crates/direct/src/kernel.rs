@@ -119,7 +119,8 @@ pub fn has_lease(fd: c_int) -> bool {
 pub fn open_shared_file() -> Option<c_int> {
     // SAFETY: geteuid always succeeds.
     let user = unsafe { libc::geteuid() };
-    let name = numbered(b"/dev/shm/.warmset-direct-locks-", user);
+    // Libraries whose memory is laid out in another way must have another number here: they share nothing then.
+    let name = numbered(b"/dev/shm/.warmset-direct-1-", user);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     // SAFETY: a C string.
     let fd = unsafe { libc::syscall(libc::SYS_open, name.as_ptr(), flags, 0o600) } as c_int;
@@ -315,6 +316,30 @@ pub fn transfer_at(fd: c_int, is_write: bool, buffers: &[libc::iovec], offset: i
     let number = if is_write { libc::SYS_pwritev } else { libc::SYS_preadv };
     // SAFETY: an array of buffers that the program passed, good or bad. The kernel takes the offset's low part first.
     unsafe { libc::syscall(number, fd, buffers.as_ptr(), buffers.len(), offset, 0usize) as isize }
+}
+
+/// How much an array of the program's buffers holds, which may be a bad one: the kernel reads it. [`usize::MAX`] if it
+/// can't be read.
+pub fn sum_of(vector: *const libc::iovec, count: c_int) -> usize {
+    const ONCE: usize = 32;
+    let count = usize::try_from(count).unwrap_or(0).min(libc::UIO_MAXIOV as usize);
+    let mut sum = 0usize;
+    for first in (0..count).step_by(ONCE) {
+        let mut parts = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; ONCE];
+        let here = ONCE.min(count - first);
+        let bytes = here * size_of::<libc::iovec>();
+        let to = libc::iovec { iov_base: parts.as_mut_ptr().cast(), iov_len: bytes };
+        let from = libc::iovec { iov_base: vector.wrapping_add(first) as *mut c_void, iov_len: bytes };
+        // SAFETY: the kernel reads this process's own memory, if it can, into an array with room for it.
+        let read = keeping_errno(|| unsafe {
+            libc::syscall(libc::SYS_process_vm_readv, process(), &raw const to, 1, &raw const from, 1, 0)
+        });
+        if read != bytes as libc::c_long {
+            return usize::MAX;
+        }
+        sum = parts[..here].iter().fold(sum, |sum, part| sum.saturating_add(part.iov_len));
+    }
+    sum
 }
 
 /// Brings a file's mtime and ctime up to now, for its owner.

@@ -2,7 +2,8 @@
 //!
 //! The kernel keeps names, sizes, permissions, descriptors and their positions. `pread`, `pwrite` and their vector forms
 //! on a file below a served directory copy between the caller's buffer and a shared mapping of the file, without a
-//! system call; `read`, `write`, `readv` and `writev` with one that moves the position. All else goes to the kernel. Both paths touch the same pages, so a call that is not served is slower, never wrong.
+//! system call; `read`, `write`, `readv` and `writev` with one that moves the position. All else goes to the kernel. Both
+//! paths touch the same pages, so a call that is not served is slower, never wrong.
 //! `docs/internals/direct.md` has the invariants.
 //!
 //! Read once, when the library is loaded: `WARMSET_DIRECT_DIRS` (absolute directories, separated by colons),

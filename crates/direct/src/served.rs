@@ -18,7 +18,7 @@ struct Directories(UnsafeCell<[Directory; DIRECTORIES_MAX]>);
 // SAFETY: written only by `resolve`, under the lock; entries below COUNT are never written again.
 unsafe impl Sync for Directories {}
 
-/// A copy of the variable that lists them: the program may change its environment.
+/// A copy of the variable that lists them, with a zero after each: the program may change its environment.
 struct Listed(UnsafeCell<[u8; LISTED_MAX]>);
 
 // SAFETY: written only by `read_environment`, while the library is loaded.
@@ -52,10 +52,7 @@ pub fn variable(name: &core::ffi::CStr) -> Option<&'static [u8]> {
 }
 
 /// The device of a directory on tmpfs; none for anything else, whose pages a mapping may not share with `pread`.
-fn device_of(path: &[u8]) -> Option<u64> {
-    let mut name = [0u8; PATH_MAX];
-    name.get_mut(..path.len())?.copy_from_slice(path);
-    *name.get_mut(path.len())? = 0;
+fn device_of(name: &core::ffi::CStr) -> Option<u64> {
     let mut system = core::mem::MaybeUninit::<libc::statfs>::zeroed();
     let mut found = core::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: a C string and structures of the kernel's layout.
@@ -77,11 +74,13 @@ pub fn read_environment() {
     if let Some(after) = after {
         OPERATIONS_BEFORE.store(u32::min(after, OPERATIONS_BEFORE_MAX), Ordering::Relaxed);
     }
-    let Some(listed) = variable(c"WARMSET_DIRECT_DIRS").filter(|listed| listed.len() <= LISTED_MAX) else {
+    let Some(listed) = variable(c"WARMSET_DIRECT_DIRS").filter(|listed| listed.len() < LISTED_MAX) else {
         return;
     };
     // SAFETY: no other thread runs code of this library while it is loaded, and LISTED_BYTES does not show it yet.
-    unsafe { (&mut *LISTED.0.get())[..listed.len()].copy_from_slice(listed) };
+    let own = unsafe { &mut (&mut *LISTED.0.get())[..listed.len()] };
+    own.copy_from_slice(listed);
+    own.iter_mut().filter(|byte| **byte == b':').for_each(|byte| *byte = 0);
     LISTED_BYTES.store(listed.len(), Ordering::Release);
 }
 
@@ -92,12 +91,14 @@ pub fn resolve() {
     }
     read_limits();
     // SAFETY: written while the library was loaded, and not any more.
-    let listed: &'static [u8] = unsafe { &(&*LISTED.0.get())[..LISTED_BYTES.load(Ordering::Acquire)] };
+    let listed: &'static [u8] = unsafe { &(&*LISTED.0.get())[..=LISTED_BYTES.load(Ordering::Acquire)] };
     let mut count = 0;
-    for path in listed.split(|&byte| byte == b':') {
+    for path in listed.split_inclusive(|&byte| byte == 0) {
+        let Ok(name) = core::ffi::CStr::from_bytes_with_nul(path) else { continue };
+        let path = name.to_bytes();
         let path = path.strip_suffix(b"/").unwrap_or(path);
         if let Some(device) =
-            device_of(path).filter(|_| path.first() == Some(&b'/') && count < DIRECTORIES_MAX)
+            device_of(name).filter(|_| name.to_bytes().first() == Some(&b'/') && count < DIRECTORIES_MAX)
         {
             // SAFETY: under the lock, and COUNT does not show it yet.
             unsafe { (*DIRECTORIES.0.get())[count] = Directory { device, path } };
@@ -160,13 +161,22 @@ pub fn may_write_to(end: usize) -> bool {
     end <= FILE_SIZE_MAX.load(Ordering::Relaxed)
 }
 
-/// Whether the file behind this descriptor, on this device, lies in a served directory.
+/// Room for a path. Not on the stack: a signal handler that writes may have little of it.
+struct Path(UnsafeCell<[u8; PATH_MAX]>);
+
+// SAFETY: used only under the lock.
+unsafe impl Sync for Path {}
+
+static PATH: Path = Path(UnsafeCell::new([0; PATH_MAX]));
+
+/// Whether the file behind this descriptor, on this device, lies in a served directory. Under the lock.
 pub fn has(fd: libc::c_int, device: u64) -> bool {
     if !directories().iter().any(|each| each.device == device) {
         return false;
     }
     let link = crate::kernel::link_of(fd);
-    let mut path = [0u8; PATH_MAX];
+    // SAFETY: under the lock nobody else uses it.
+    let path = unsafe { &mut *PATH.0.get() };
     // SAFETY: a C string and a buffer of the size that is given.
     let length = unsafe { libc::syscall(libc::SYS_readlink, link.as_ptr(), path.as_mut_ptr(), path.len()) };
     let Some(path) = usize::try_from(length).ok().and_then(|length| path.get(..length)) else {

@@ -118,6 +118,7 @@ fn two_plain_directories_do_not_differ() {
             "map",
             "disjoint",
             "position",
+            "overlap",
         ] {
             assert!(options[3] != "100000" || done(name) > 0, "{name} was never done with success: {result}");
         }

@@ -3,7 +3,7 @@
  * usage: overlap mixed FILE ROUNDS | overlap killed FILE ROUNDS
  *   mixed   all write at once; afterwards each pair's common bytes are of one of the two
  *   killed  one is killed while it writes; the other's next write is not held up, and whole
- * Exit codes: 0 as it should be, 1 not (on stderr), 2 it could not run.
+ * Exit codes: 0 as it should be, 1 not (on stderr), 2 it could not run. After three minutes a signal ends it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,11 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { WRITERS = 3, BYTES = 1 << 20, PAGE = 4096, HOLD_MS = 1500 };
+enum { WRITERS = 3, BYTES = 1 << 20, PAGE = 4096, HOLD_MS = 1500, RUN_S_MAX = 180 };
 
 struct common {
     atomic_int ready, round, done;
@@ -72,11 +73,26 @@ static void write_range(int writer, int fd, struct range range)
         fail("a write was cut short");
 }
 
+/* A writer ends with its parent, whatever ends that. */
+static void end_with_parent(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        exit(2);
+}
+
+/* No writer may end before its last round: then what is waited for never comes. */
 static void wait_until(atomic_int *what, int value)
 {
-    for (long spins = 0; atomic_load(what) < value; spins++)
-        if (spins > 2000)
+    for (long spins = 1; atomic_load(what) < value; spins++)
+        if (spins > 2000) {
+            int status;
+            if (spins % 1000 == 0 && waitpid(-1, &status, WNOHANG) > 0 && status != 0) {
+                fprintf(stderr, "overlap: a writer ended with status %d\n", status);
+                exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+            }
             sched_yield();
+        }
 }
 
 static void check(int round, int fd)
@@ -103,8 +119,10 @@ static void check(int round, int fd)
 
 static void mixed(const char *path, struct common *common, int rounds)
 {
+    pid_t parent = getpid();
     for (int writer = 0; writer < WRITERS; writer++)
         if (fork() == 0) {
+            end_with_parent(parent);
             int fd = open(path, writer == 2 ? O_WRONLY : O_RDWR);
             if (fd < 0)
                 fail(path);
@@ -127,8 +145,8 @@ static void mixed(const char *path, struct common *common, int rounds)
         wait_until(&common->done, round * WRITERS);
         check(round, fd);
     }
-    for (int i = 0, status; i < WRITERS; i++)
-        if (wait(&status) < 0 || status != 0)
+    for (int status; wait(&status) > 0;)
+        if (status != 0)
             fail("a writer failed");
 }
 
@@ -142,11 +160,13 @@ static double now_ms(void)
 static void killed(const char *path, struct common *common, int rounds)
 {
     int fd = open(path, O_RDWR), held_up = 0;
+    pid_t parent = getpid();
     memset(buffer[0], 1, BYTES);
     memset(buffer[1], 2, BYTES);
     for (int round = 1; round <= rounds; round++) {
         pid_t pid = fork();
         if (pid == 0) {
+            end_with_parent(parent);
             int own = open(path, O_RDWR);
             for (int i = 0;; i++) {
                 if (pwrite(own, buffer[0], BYTES - PAGE, 0) != BYTES - PAGE)
@@ -193,6 +213,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++)
         if (pwrite(fd, seen, BYTES, (off_t)i * BYTES) != BYTES)
             fail("filling");
+    alarm(RUN_S_MAX);
     if (strcmp(argv[1], "mixed") == 0)
         mixed(argv[2], common, atoi(argv[3]));
     else

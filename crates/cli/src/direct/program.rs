@@ -53,7 +53,7 @@ impl Kind {
 pub fn kind_of(program: &Path) -> Kind {
     let mut path = program.to_owned();
     for _ in 0..SCRIPTS_MAX {
-        let mut head = Vec::new();
+        let mut head = Vec::with_capacity(HEAD_BYTES as usize);
         let Ok(file) = File::open(&path) else { return Kind::Dynamic };
         let metadata = file.metadata();
         if file.take(HEAD_BYTES).read_to_end(&mut head).is_err() {
