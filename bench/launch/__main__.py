@@ -12,7 +12,8 @@ from suite import Suite
 README = """# launch
 
 `make bench B=launch{quick}`, on the machine described in `raw.json`, which has all figures. Seconds, medians of
-interleaved rounds: {rounds}. The first round is discarded, but on the throttled disk.
+interleaved rounds: {rounds}.
+The first round is discarded, but on the throttled disk.
 
 Before each cold run the files of the program's profile are evicted one by one (`POSIX_FADV_DONTNEED`); `left` is the
 part of their bytes that cachestat(2) still found in the page cache then: files that running processes have mapped, such

@@ -27,7 +27,8 @@ POSTGRES_PROGRAM = str(POSTGRES[-1]) if POSTGRES else "postgres"
 README = """# loading
 
 `make bench B=loading{quick}`, on the machine described in `raw.json`, which has all figures. Seconds, medians of
-interleaved rounds: {rounds}. The first round is discarded, but on the throttled disk. Each program starts, waits for
+interleaved rounds: {rounds}.
+The first round is discarded, but on the throttled disk. Each program starts, waits for
 1.2 s as for its user, and loads: a module, a package, the symbols of a large program, the rows of a query. The seconds
 are those of the loading alone, written by the program.
 
