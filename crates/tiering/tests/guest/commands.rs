@@ -167,7 +167,7 @@ pub fn policies_for_two_tiers_say_so() {
     let pid = workload.pid().to_string();
     let output = tier(&["--pid", &pid, "--policy", "hemem", "--latency", "scripted", "--script", SCRIPT]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("use --policy warm"), "{}", said(&output));
+    assert!(said(&output).contains("use --policy equal"), "{}", said(&output));
     assert_eq!(kdamond_state(), "off");
     workload.end();
 }
