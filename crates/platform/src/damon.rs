@@ -123,20 +123,13 @@ impl Damon {
 
     fn configure(&self, pid: u32, settings: &DamonSettings) -> Result<(), DamonError> {
         put(&self.directory.join("contexts/nr_contexts"), "1")?;
-        let context = self.directory.join("contexts/0");
+        let context = self.context();
         let offered = fs::read_to_string(context.join("avail_operations")).unwrap_or_default();
         if !offered.split_whitespace().any(|name| name == "vaddr") {
             return Err(DamonError::NoAddresses);
         }
         put(&context.join("operations"), "vaddr")?;
-        let attributes = context.join("monitoring_attrs");
-        // The maxima first: the kernel refuses a minimum above the maximum that stands.
-        let attribute = |name: &str, value: u64| put(&attributes.join(name), &value.to_string());
-        attribute("intervals/aggr_us", settings.aggregation_us)?;
-        attribute("intervals/sample_us", settings.sample_us)?;
-        attribute("intervals/update_us", settings.aggregation_us.saturating_mul(10))?;
-        attribute("nr_regions/max", settings.regions_max)?;
-        attribute("nr_regions/min", settings.regions_min)?;
+        self.attributes(settings)?;
         put(&context.join("targets/nr_targets"), "1")?;
         put(&context.join("targets/0/pid_target"), &pid.to_string())?;
         put(&context.join("schemes/nr_schemes"), "1")?;
@@ -148,6 +141,30 @@ impl Damon {
             put(&scheme.join("access_pattern").join(range).join("max"), &u32::MAX.to_string())?;
         }
         Ok(())
+    }
+
+    fn context(&self) -> PathBuf {
+        self.directory.join("contexts/0")
+    }
+
+    fn attributes(&self, settings: &DamonSettings) -> Result<(), DamonError> {
+        let attributes = self.context().join("monitoring_attrs");
+        // The maxima first: the kernel refuses a minimum above the maximum that stands.
+        let attribute = |name: &str, value: u64| put(&attributes.join(name), &value.to_string());
+        attribute("intervals/aggr_us", settings.aggregation_us)?;
+        attribute("intervals/sample_us", settings.sample_us)?;
+        attribute("intervals/update_us", settings.aggregation_us.saturating_mul(10))?;
+        attribute("nr_regions/max", settings.regions_max)?;
+        attribute("nr_regions/min", settings.regions_min)
+    }
+
+    /// Looks more or less closely from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn change(&self, settings: &DamonSettings) -> Result<(), DamonError> {
+        self.attributes(settings)?;
+        put(&self.directory.join("state"), "commit")
     }
 
     /// What was accessed during an aggregation; waits for its end.

@@ -252,8 +252,8 @@ impl Climb {
         let (mut s, mut t) = ([0.0; 5], [0.0; 3]);
         for point in self.near() {
             let mut part = point.count.max(1.0);
-            for power in 0..5 {
-                s[power] += part;
+            for (power, sum) in s.iter_mut().enumerate() {
+                *sum += part;
                 if let Some(sum) = t.get_mut(power) {
                     *sum += part * point.value;
                 }

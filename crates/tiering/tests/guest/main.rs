@@ -20,9 +20,10 @@ const SCENARIO_MAX: Duration = Duration::from_secs(150);
 
 type Scenario = (&'static str, fn());
 
-const TWO_NODES: [Scenario; 12] = [
+const TWO_NODES: [Scenario; 13] = [
     ("the_nodes_are_tiers_nearest_first", watching::nodes_are_tiers),
     ("the_tracker_finds_the_hot_part", watching::tracker_finds_the_hot_part),
+    ("an_idle_process_is_watched_again", watching::idle_process_is_watched_again),
     ("the_probe_measures_each_node", watching::probe_measures_each_node),
     ("huge_pages_move_whole", moving::huge_pages_move_whole),
     ("base_pages_move_in_short_calls", moving::base_pages_move_in_short_calls),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use warmset_platform::mm::{HUGE_PAGE_BYTES, Reservation};
 use warmset_platform::sysinfo::Root;
 use warmset_platform::sysinfo::maps::mappings;
@@ -50,6 +51,31 @@ pub fn tracker_finds_the_hot_part() {
     workload.end();
 }
 
+pub fn idle_process_is_watched_again() {
+    let workload = Workload::start(32, 8, true);
+    let pid = i32::try_from(workload.pid()).ok().and_then(Pid::from_raw).expect("a process number");
+    let mut tracker = DamonTracker::start(workload.pid(), Duration::from_millis(200)).expect("DAMON");
+    let mut sees = |what: &str, wanted: &dyn Fn(u64) -> bool| {
+        eventually(what, Duration::from_secs(60), || {
+            tracker.collect().expect("accesses");
+            wanted(sample_us()).then_some(())
+        });
+    };
+    sees("it is watched closely", &|us| us == 10_000);
+    kill_process(pid, Signal::STOP).expect("a signal");
+    sees("it is watched less closely", &|us| us == 50_000);
+    kill_process(pid, Signal::CONT).expect("a signal");
+    sees("it is watched closely again", &|us| us == 10_000);
+    drop(tracker);
+    assert_eq!(kdamond_state(), "off");
+    workload.end();
+}
+
+fn sample_us() -> u64 {
+    let path = "/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0/monitoring_attrs/intervals/sample_us";
+    fs::read_to_string(path).expect("an interval").trim().parse().expect("a number")
+}
+
 /// `off` where there is none. While DAMON carries out a command its state cannot be read.
 pub fn kdamond_state() -> String {
     eventually("the state can be read", Duration::from_secs(20), || {
@@ -89,7 +115,10 @@ pub fn cost_of_an_idle_map() {
     let mut tracker = DamonTracker::start(std::process::id(), Duration::from_millis(400)).expect("DAMON");
     let thread = tracker.kernel_thread().expect("DAMON's thread");
     let ticks = |pid| process(&Root::live(), pid).expect("a thread").cpu_ticks;
-    tracker.collect().expect("accesses");
+    // It takes some intervals until the tracker takes the map for idle.
+    for _ in 0..12 {
+        tracker.collect().expect("accesses");
+    }
     let (begin, before) = (Instant::now(), ticks(thread));
     for _ in 0..LOOKS {
         tracker.collect().expect("accesses");
