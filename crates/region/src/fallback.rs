@@ -5,12 +5,10 @@
 //! `Mapped → Absent`, both under the ledger's lock; it is filled and emptied with the lock released. No file is
 //! mapped: an error of the disk, or a file that somebody truncates, would be a signal in the user's process.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::FRAME_BYTES;
 use crate::error::Error;
 use crate::room::SpaceWaiter;
 use crate::segment::Segment;
@@ -84,29 +82,6 @@ impl Shared {
         segment.word.map()
     }
 
-    fn read_to_window(&self, segment: &Segment, address: usize) -> Result<(), Error> {
-        let (Some(offset), Some(file)) = (segment.offset(), segment.region.backing.file()) else {
-            return Err(Error::misuse("the segment was never written"));
-        };
-        let (start, len) = (address as *mut u8, segment.disk_bytes() as usize);
-        // SAFETY: the slot was taken by this call under the ledger's lock; nobody else has its address yet, and
-        // the window is mapped and writable there.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(start, len) };
-        let began = Instant::now();
-        let mut filled = 0;
-        while filled < len {
-            match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-                Ok(0) => return Err(self.read_error(segment, io::ErrorKind::UnexpectedEof.into())),
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.read_error(segment, error)),
-            }
-        }
-        self.counters.count_wait(began);
-        self.counters.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        segment.check(&bytes[..segment.bytes() as usize])
-    }
-
     /// Takes the segment out of the window if nobody holds it.
     pub fn hide(&self, segment: &Segment) {
         let address = {
@@ -118,20 +93,6 @@ impl Shared {
             address
         };
         self.empty_slot(address, segment.frames());
-    }
-
-    /// A slot's pages go back to the kernel, the slot to the next user.
-    pub fn empty_slot(&self, address: usize, frames: u64) {
-        let at = address - self.pool.window.base();
-        // SAFETY: the slot is the caller's, and nobody has a reference into it any more.
-        let discarded = unsafe { self.pool.window.discard(at, frames as usize * FRAME_BYTES) };
-        if let Err(error) = discarded {
-            tracing::warn!(%error, "pages of a buffer stay");
-        }
-        if let Ok(mut ledger) = self.lock() {
-            ledger.window().give(self.pool.window_slot(address), frames);
-        }
-        self.announce_space();
     }
 }
 

@@ -100,6 +100,7 @@ mod segment;
 mod state;
 mod stats;
 mod store;
+mod transfer;
 mod write;
 mod write_back;
 

@@ -13,6 +13,7 @@ use warmset_platform::sysinfo::pages::transparent;
 use crate::FRAME_BYTES;
 use crate::config::{Config, Names};
 use crate::error::Error;
+use crate::frames::Changing;
 
 /// The window is at least this large (32 MiB), and at most 256 MiB.
 const WINDOW_FRAMES_MIN: u64 = 16;
@@ -77,6 +78,18 @@ impl Pool {
 
     pub fn window_slot(&self, address: usize) -> u64 {
         ((address - self.window.base()) / FRAME_BYTES) as u64
+    }
+
+    /// Faults a frame in.
+    pub fn fill(&self, frame: &Changing) -> io::Result<()> {
+        // SAFETY: a frame that is changing is free, and nobody can take it.
+        unsafe { self.frames.populate(frame.number() as usize * FRAME_BYTES, FRAME_BYTES) }
+    }
+
+    /// Gives a frame's pages back to the kernel.
+    pub fn drain(&self, frame: &Changing) -> io::Result<()> {
+        // SAFETY: as in `fill`.
+        unsafe { self.frames.discard(frame.number() as usize * FRAME_BYTES, FRAME_BYTES) }
     }
 
     pub fn window_frames(&self) -> u64 {

@@ -18,7 +18,7 @@ use crate::room::{Room, SpaceWaiter};
 use crate::segment::Segment;
 use crate::state::{Hold, State, Unhold};
 use crate::store::Shared;
-use crate::write::InFlight;
+use crate::transfer::InFlight;
 
 const SHARDS: usize = 16;
 
@@ -198,11 +198,8 @@ impl Shared {
                 });
             })
         };
-        match self.request(segment, Op::Read, done) {
-            // SAFETY: the segment is in `Promoting`: its frames are its own, nobody has their address, and they
-            // are not freed before `finish_read` ends that state.
-            Ok(request) => unsafe { self.io.submit(request) },
-            Err(error) => self.finish_read(segment, Err(error)),
+        if let Err(error) = self.submit(segment, Op::Read, done) {
+            self.finish_read(segment, Err(error));
         }
         drop(launch);
     }

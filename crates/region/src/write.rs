@@ -2,15 +2,13 @@
 //!
 //! Invariant: a sealed segment either has frames or is on disk. Disk space is taken before a transfer starts.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request};
+use warmset_platform::io::Op;
 
-use crate::FRAME_BYTES;
 use crate::error::{Error, is_full_disk};
 use crate::ledger::Writes;
 use crate::region_file::checksum;
@@ -18,6 +16,7 @@ use crate::room::Room;
 use crate::segment::{Segment, frames_for};
 use crate::state::State;
 use crate::store::{RegionTable, Shared};
+use crate::transfer::InFlight;
 
 impl Shared {
     /// Adds an unsealed segment of `bytes`, held by its writer: its index, and itself. A release ends the hold of a
@@ -163,15 +162,6 @@ impl Shared {
         segment.set_bytes(used_bytes);
     }
 
-    /// Bytes past the used ones go to disk with them (transfers are multiples of a block): make them zeros.
-    fn clear_tail(&self, segment: &Segment, used_bytes: u64) {
-        let end = used_bytes.max(1).next_multiple_of(DIRECT_ALIGN_BYTES as u64);
-        let tail = (segment.address() + used_bytes as usize) as *mut u8;
-        // SAFETY: the segment is unsealed or in `Sealing`, so its frames are the writer's alone, and this call is
-        // the writer's; `end` is within its frames, which are a multiple of the block.
-        unsafe { std::ptr::write_bytes(tail, 0, (end - used_bytes) as usize) };
-    }
-
     /// Writes all that was reserved, so that nothing about the segment changes during the transfer.
     fn seal_to_disk(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
         let transfer = InFlight::begin(self.self_reference(), segment);
@@ -203,30 +193,10 @@ impl Shared {
 
     fn write_and_wait(&self, segment: &Arc<Segment>) -> Result<(), Error> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let request = self.request(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
-        // SAFETY: the buffer is in the window, which is never unmapped; its writer is in `seal`, so nobody
-        // changes it, and in `Sealing` it is not freed, so it is no other segment's before the outcome is known.
-        unsafe { self.io.submit(request) };
+        self.submit(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
         let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
         self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
         outcome.map_err(|error| self.write_error(segment, error))
-    }
-
-    /// The bytes of a segment whose frames or buffer nobody writes to, as far as they are used.
-    pub fn bytes_of(&self, segment: &Segment, used_bytes: u64) -> &[u8] {
-        // SAFETY: callers are in a transition (sealing, writing back, promoting) in which the segment's memory is
-        // its own and nobody writes to it; `used_bytes` are within it, and it is never unmapped.
-        unsafe { std::slice::from_raw_parts(segment.address() as *const u8, used_bytes as usize) }
-    }
-
-    /// A transfer of the whole segment.
-    pub fn request(&self, segment: &Segment, op: Op, done: Done) -> Result<Request, Error> {
-        let offset = segment.allocate()?;
-        let file =
-            segment.region.backing.file().ok_or_else(|| Error::misuse("the segment was never written"))?;
-        let len = segment.disk_bytes() as usize;
-        debug_assert!(len <= segment.frames() as usize * FRAME_BYTES);
-        Ok(Request { op, file, address: segment.address(), len, offset, done })
     }
 
     /// The same, by the housekeeper: the caller does not wait for files to be made, nor for disk space to be found.
@@ -251,14 +221,9 @@ impl Shared {
                     shared.contain(|| shared.finish_write(segment, outcome, returns));
                 })
             };
-            match self.request(&segment, Op::Write, done) {
-                // SAFETY: the segment is in `WritingBack`: its frames are neither freed nor written to (it is
-                // sealed) before `finish_write` ends that state.
-                Ok(request) => unsafe { self.io.submit(request) },
-                Err(error) => {
-                    self.write_failed(&segment, error, returns);
-                    self.finish_release(&segment);
-                }
+            if let Err(error) = self.submit(&segment, Op::Write, done) {
+                self.write_failed(&segment, error, returns);
+                self.finish_release(&segment);
             }
             drop(launch);
         }
@@ -303,34 +268,6 @@ impl Shared {
         } else {
             Error::io("write cached data", dir, error)
         }
-    }
-}
-
-/// A transfer of a segment: counted by the store, which waits for it when it closes, and by the region.
-pub(crate) struct InFlight {
-    pub shared: Arc<Shared>,
-    pub segment: Arc<Segment>,
-}
-
-impl InFlight {
-    pub fn begin(shared: Arc<Shared>, segment: &Arc<Segment>) -> Self {
-        shared.transfers.fetch_add(1, Ordering::AcqRel);
-        segment.region.transfers.fetch_add(1, Ordering::AcqRel);
-        Self { shared, segment: Arc::clone(segment) }
-    }
-}
-
-impl fmt::Debug for InFlight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InFlight").field(&self.segment.key).finish()
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.segment.region.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.announce_space();
     }
 }
 
