@@ -17,47 +17,72 @@ use crate::store::Shared;
 
 /// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
 const SLOT_WAIT: Duration = Duration::from_secs(2);
+/// How often they look whether there are frames in the pool meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Outcome of [`Shared::take_slot_or_wait`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Taken(u64),
+    /// Something may have changed: frames in the pool are better.
+    LookAgain,
+    /// There is none, and there was none for a while.
+    Refused,
+}
+
+/// Somebody who waits for a slot, for a limited time.
+#[derive(Debug, Default)]
+pub(crate) struct SlotWait {
+    until: Option<Instant>,
+}
 
 impl Shared {
-    /// Takes a slot, for which it waits for a while. `None` if there was none to be had, or none is `wanted` any more,
-    /// which is asked with the ledger locked.
-    pub fn wait_for_slot(&self, frames: u64, wanted: impl Fn() -> bool) -> Result<Option<u64>, Error> {
+    /// Takes a slot, or waits a moment for one. Whether it is `wanted` is asked with the ledger locked.
+    pub fn take_slot_or_wait(
+        &self,
+        frames: u64,
+        wanted: impl Fn() -> bool,
+        wait: &mut SlotWait,
+    ) -> Result<Slot, Error> {
         let waiter = SpaceWaiter::new(self);
-        let deadline = Instant::now() + SLOT_WAIT;
-        let mut in_time = frames <= self.pool.window_frames();
-        loop {
-            let mut ledger = self.lock()?;
-            let slot = if wanted() { ledger.window().take(frames) } else { return Ok(None) };
-            if slot.is_some() || !in_time || self.closed.load(Ordering::Acquire) {
-                return Ok(slot);
-            }
-            in_time = waiter.wait_until(ledger, deadline);
+        let mut ledger = self.lock()?;
+        if !wanted() {
+            return Ok(Slot::LookAgain);
         }
+        if let Some(slot) = ledger.window().take(frames) {
+            return Ok(Slot::Taken(slot));
+        }
+        let now = Instant::now();
+        let until = *wait.until.get_or_insert(now + SLOT_WAIT);
+        if now >= until || frames > self.pool.window_frames() || self.closed.load(Ordering::Acquire) {
+            return Ok(Slot::Refused);
+        }
+        waiter.wait_until(ledger, until.min(now + LOOK_EVERY));
+        Ok(Slot::LookAgain)
     }
 
     /// Makes an absent segment readable outside the pool and takes a hold; `None` if it is not absent any more, or there
     /// may be frames for it by now.
-    pub fn show(&self, segment: &Arc<Segment>) -> Result<Option<usize>, Error> {
+    pub fn show(&self, segment: &Arc<Segment>, wait: &mut SlotWait) -> Result<Option<usize>, Error> {
         let frames = segment.frames();
         let is_absent = || {
             let look = segment.word.look();
             look.state == State::Absent && !look.released
         };
-        let Some(slot) = self.wait_for_slot(frames, is_absent)? else {
-            if !is_absent() {
-                return Ok(None);
-            }
-            return Err(Error::NoSpace {
-                place: "this store's memory".to_owned(),
-                reason: format!(
+        let slot = match self.take_slot_or_wait(frames, is_absent, wait)? {
+            Slot::Taken(slot) => slot,
+            Slot::LookAgain => return Ok(None),
+            Slot::Refused => {
+                let reason = format!(
                     "{} bytes are on disk, and all memory is held by readers or writers",
                     segment.bytes()
-                ),
-                remedy: format!(
+                );
+                let remedy = format!(
                     "unpin some segments, read with fewer threads, or raise `{}`",
                     self.config.names.budget_bytes
-                ),
-            });
+                );
+                return Err(Error::NoSpace { place: "this store's memory".to_owned(), reason, remedy });
+            }
         };
         let address = self.pool.window_address(slot);
         let filled = self.read_to_window(segment, address);

@@ -127,6 +127,9 @@ impl Shared {
         let mut threads = std::mem::take(&mut *self.keeper.threads.lock()).into_iter();
         // In this order: what the first retires, the second closes.
         join(threads.next());
+        // Those of a store that has failed are started by nobody.
+        let left = std::mem::take(&mut self.keeper.tasks.lock().writes);
+        drop(left);
         {
             let mut files = self.keeper.files.lock();
             files.stopping = true;

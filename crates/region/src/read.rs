@@ -13,6 +13,7 @@ use warmset_placement::Class;
 use warmset_platform::io::Op;
 
 use crate::error::Error;
+use crate::fallback::SlotWait;
 use crate::ledger::{Ledger, WRITES_STARTED_MAX, Writes};
 use crate::room::{Room, SpaceWaiter};
 use crate::segment::Segment;
@@ -71,12 +72,13 @@ enum Promotion {
 
 impl Shared {
     pub fn pin(&self, segment: &Arc<Segment>) -> Result<usize, Error> {
+        let mut wait = SlotWait::default();
         loop {
             match self.hold_or_promote(segment, true)? {
                 PinStart::Ready => return Ok(segment.address()),
                 PinStart::Pending => return self.wait(segment),
                 PinStart::NoRoom => {
-                    if let Some(address) = self.show(segment)? {
+                    if let Some(address) = self.show(segment, &mut wait)? {
                         return Ok(address);
                     }
                 }

@@ -453,10 +453,11 @@ mod tests {
         let waiting = {
             let shared = Arc::clone(&store.shared);
             std::thread::spawn(move || {
-                let slots = shared.pool.window_frames();
-                shared.lock().expect("it works").window().take(slots).expect("all of them");
+                let waiter = crate::room::SpaceWaiter::new(&shared);
+                let ledger = shared.lock()?;
                 tell.send(()).expect("the test listens");
-                shared.wait_for_slot(1, || true).map(drop)
+                waiter.wait(ledger);
+                shared.wait_for_room(1).map(drop)
             })
         };
         told.recv_timeout(LATE).expect("it begins");

@@ -10,6 +10,7 @@ use std::time::Instant;
 use warmset_platform::io::Op;
 
 use crate::error::{Error, is_full_disk};
+use crate::fallback::{Slot, SlotWait};
 use crate::ledger::Writes;
 use crate::region_file::checksum;
 use crate::room::Room;
@@ -54,6 +55,7 @@ impl Shared {
 
     /// A new segment, in frames or in the window. While released regions give their space back, it waits for it.
     fn place(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
+        let mut wait = SlotWait::default();
         loop {
             let returns = self.returns.load(Ordering::Acquire);
             match self.wait_for_room(frames_for(bytes))? {
@@ -64,9 +66,11 @@ impl Shared {
                         error.unwrap_or_else(|| Error::misuse("segments could not be written to disk"))
                     );
                 }
-                Room::Full | Room::Soon => match self.segment_in_window(table, bytes, raw) {
+                Room::Full | Room::Soon => match self.segment_in_window(table, bytes, raw, &mut wait) {
                     Err(error) if error.is_no_space() && self.wait_for_return(returns)? => {}
-                    placed => return placed,
+                    Err(error) => return Err(error),
+                    Ok(Some(segment)) => return Ok(segment),
+                    Ok(None) => {}
                 },
             }
         }
@@ -89,14 +93,27 @@ impl Shared {
         Segment::writing(self.next_key(), table, bytes, raw, address, self.now_ticks())
     }
 
-    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk.
-    fn segment_in_window(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
+    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
+    /// be frames by now.
+    fn segment_in_window(
+        &self,
+        table: &RegionTable,
+        bytes: u64,
+        raw: bool,
+        wait: &mut SlotWait,
+    ) -> Result<Option<Arc<Segment>>, Error> {
         let frames = frames_for(bytes);
-        let slot = self.wait_for_slot(frames, || true)?.ok_or_else(|| {
-            // Not `NoSpace`: what lies in frames or on disk has no part in it.
-            let why = format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
-            Error::io("buffer cached data", self.quota.dir(), io::Error::new(io::ErrorKind::OutOfMemory, why))
-        })?;
+        let slot = match self.take_slot_or_wait(frames, || true, wait)? {
+            Slot::Taken(slot) => slot,
+            Slot::LookAgain => return Ok(None),
+            Slot::Refused => {
+                // Not `NoSpace`: what lies in frames or on disk has no part in it.
+                let why =
+                    format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
+                let error = io::Error::new(io::ErrorKind::OutOfMemory, why);
+                return Err(Error::io("buffer cached data", self.quota.dir(), error));
+            }
+        };
         let address = self.pool.window_address(slot);
         let segment = self.new_segment(table, bytes, raw, address);
         if let Err(error) = segment.allocate() {
@@ -104,7 +121,7 @@ impl Shared {
             return Err(error);
         }
         self.counters.bounces.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(segment))
+        Ok(Some(Arc::new(segment)))
     }
 
     /// The writer of an unsealed segment gives it up.
