@@ -5,12 +5,10 @@
 //! `Mapped → Absent`, both under the ledger's lock; it is filled and emptied with the lock released. No file is
 //! mapped: an error of the disk, or a file that somebody truncates, would be a signal in the user's process.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::FRAME_BYTES;
 use crate::error::Error;
 use crate::room::SpaceWaiter;
 use crate::segment::Segment;
@@ -19,47 +17,72 @@ use crate::store::Shared;
 
 /// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
 const SLOT_WAIT: Duration = Duration::from_secs(2);
+/// How often they look whether there are frames in the pool meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Outcome of [`Shared::take_slot_or_wait`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Taken(u64),
+    /// Something may have changed: frames in the pool are better.
+    LookAgain,
+    /// There is none, and there was none for a while.
+    Refused,
+}
+
+/// Somebody who waits for a slot, for a limited time.
+#[derive(Debug, Default)]
+pub(crate) struct SlotWait {
+    until: Option<Instant>,
+}
 
 impl Shared {
-    /// Takes a slot, for which it waits for a while. `None` if there was none to be had, or none is `wanted` any more,
-    /// which is asked with the ledger locked.
-    pub fn wait_for_slot(&self, frames: u64, wanted: impl Fn() -> bool) -> Result<Option<u64>, Error> {
+    /// Takes a slot, or waits a moment for one. Whether it is `wanted` is asked with the ledger locked.
+    pub fn take_slot_or_wait(
+        &self,
+        frames: u64,
+        wanted: impl Fn() -> bool,
+        wait: &mut SlotWait,
+    ) -> Result<Slot, Error> {
         let waiter = SpaceWaiter::new(self);
-        let deadline = Instant::now() + SLOT_WAIT;
-        let mut in_time = frames <= self.pool.window_frames();
-        loop {
-            let mut ledger = self.lock()?;
-            let slot = if wanted() { ledger.window().take(frames) } else { return Ok(None) };
-            if slot.is_some() || !in_time || self.closed.load(Ordering::Acquire) {
-                return Ok(slot);
-            }
-            in_time = waiter.wait_until(ledger, deadline);
+        let mut ledger = self.lock()?;
+        if !wanted() {
+            return Ok(Slot::LookAgain);
         }
+        if let Some(slot) = ledger.window().take(frames) {
+            return Ok(Slot::Taken(slot));
+        }
+        let now = Instant::now();
+        let until = *wait.until.get_or_insert(now + SLOT_WAIT);
+        if now >= until || frames > self.pool.window_frames() || self.closed.load(Ordering::Acquire) {
+            return Ok(Slot::Refused);
+        }
+        waiter.wait_until(ledger, until.min(now + LOOK_EVERY));
+        Ok(Slot::LookAgain)
     }
 
     /// Makes an absent segment readable outside the pool and takes a hold; `None` if it is not absent any more, or there
     /// may be frames for it by now.
-    pub fn show(&self, segment: &Arc<Segment>) -> Result<Option<usize>, Error> {
+    pub fn show(&self, segment: &Arc<Segment>, wait: &mut SlotWait) -> Result<Option<usize>, Error> {
         let frames = segment.frames();
         let is_absent = || {
             let look = segment.word.look();
             look.state == State::Absent && !look.released
         };
-        let Some(slot) = self.wait_for_slot(frames, is_absent)? else {
-            if !is_absent() {
-                return Ok(None);
-            }
-            return Err(Error::NoSpace {
-                place: "this store's memory".to_owned(),
-                reason: format!(
+        let slot = match self.take_slot_or_wait(frames, is_absent, wait)? {
+            Slot::Taken(slot) => slot,
+            Slot::LookAgain => return Ok(None),
+            Slot::Refused => {
+                let reason = format!(
                     "{} bytes are on disk, and all memory is held by readers or writers",
                     segment.bytes()
-                ),
-                remedy: format!(
+                );
+                let remedy = format!(
                     "unpin some segments, read with fewer threads, or raise `{}`",
                     self.config.names.budget_bytes
-                ),
-            });
+                );
+                return Err(Error::NoSpace { place: "this store's memory".to_owned(), reason, remedy });
+            }
         };
         let address = self.pool.window_address(slot);
         let filled = self.read_to_window(segment, address);
@@ -84,29 +107,6 @@ impl Shared {
         segment.word.map()
     }
 
-    fn read_to_window(&self, segment: &Segment, address: usize) -> Result<(), Error> {
-        let (Some(offset), Some(file)) = (segment.offset(), segment.region.backing.file()) else {
-            return Err(Error::misuse("the segment was never written"));
-        };
-        let (start, len) = (address as *mut u8, segment.disk_bytes() as usize);
-        // SAFETY: the slot was taken by this call under the ledger's lock; nobody else has its address yet, and
-        // the window is mapped and writable there.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(start, len) };
-        let began = Instant::now();
-        let mut filled = 0;
-        while filled < len {
-            match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-                Ok(0) => return Err(self.read_error(segment, io::ErrorKind::UnexpectedEof.into())),
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.read_error(segment, error)),
-            }
-        }
-        self.counters.count_wait(began);
-        self.counters.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        segment.check(&bytes[..segment.bytes() as usize])
-    }
-
     /// Takes the segment out of the window if nobody holds it.
     pub fn hide(&self, segment: &Segment) {
         let address = {
@@ -118,20 +118,6 @@ impl Shared {
             address
         };
         self.empty_slot(address, segment.frames());
-    }
-
-    /// A slot's pages go back to the kernel, the slot to the next user.
-    pub fn empty_slot(&self, address: usize, frames: u64) {
-        let at = address - self.pool.window.base();
-        // SAFETY: the slot is the caller's, and nobody has a reference into it any more.
-        let discarded = unsafe { self.pool.window.discard(at, frames as usize * FRAME_BYTES) };
-        if let Err(error) = discarded {
-            tracing::warn!(%error, "pages of a buffer stay");
-        }
-        if let Ok(mut ledger) = self.lock() {
-            ledger.window().give(self.pool.window_slot(address), frames);
-        }
-        self.announce_space();
     }
 }
 

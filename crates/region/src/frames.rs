@@ -27,6 +27,16 @@ pub(crate) struct FrameMap {
     changing: u64,
 }
 
+/// A frame whose pages are being faulted in or given back: free, and nobody can take it while this exists.
+#[derive(Debug)]
+pub(crate) struct Changing(u64);
+
+impl Changing {
+    pub fn number(&self) -> u64 {
+        self.0
+    }
+}
+
 impl FrameMap {
     pub fn new(total: u64) -> Self {
         Self {
@@ -145,32 +155,32 @@ impl FrameMap {
     }
 
     /// Picks a cold frame to be faulted in.
-    pub fn begin_fill(&mut self) -> Option<u64> {
+    pub fn begin_fill(&mut self) -> Option<Changing> {
         let frame = self.cold.find(1)?;
         self.cold.set(frame, 1, false);
         self.free.set(frame, 1, false);
         self.changing += 1;
-        Some(frame)
+        Some(Changing(frame))
     }
 
-    pub fn end_fill(&mut self, frame: u64, filled: bool) {
+    pub fn end_fill(&mut self, frame: Changing, filled: bool) {
         self.end_change(frame, filled);
     }
 
     /// Picks a warm frame whose pages are to go back to the kernel; nobody can take it until [`FrameMap::end_drain`].
-    pub fn begin_drain(&mut self) -> Option<u64> {
+    pub fn begin_drain(&mut self) -> Option<Changing> {
         let frame = self.warm.last()?;
         self.warm.set(frame, 1, false);
         self.free.set(frame, 1, false);
         self.changing += 1;
-        Some(frame)
+        Some(Changing(frame))
     }
 
-    pub fn end_drain(&mut self, frame: u64, drained: bool) {
+    pub fn end_drain(&mut self, frame: Changing, drained: bool) {
         self.end_change(frame, !drained);
     }
 
-    fn end_change(&mut self, frame: u64, warm: bool) {
+    fn end_change(&mut self, Changing(frame): Changing, warm: bool) {
         invariant(self.changing > 0 && !self.free.get(frame), || format!("frame {frame} did not change"));
         self.changing -= 1;
         self.free.set(frame, 1, true);

@@ -14,9 +14,10 @@ use parking_lot::{Condvar, Mutex};
 use warmset_placement::prefault_target;
 
 use crate::FRAME_BYTES;
+use crate::frames::Changing;
 use crate::ledger::{Evicted, Writes};
 use crate::store::{RegionTable, Shared};
-use crate::write::InFlight;
+use crate::transfer::InFlight;
 
 #[derive(Debug, Default)]
 pub(crate) struct Housekeeper {
@@ -126,6 +127,9 @@ impl Shared {
         let mut threads = std::mem::take(&mut *self.keeper.threads.lock()).into_iter();
         // In this order: what the first retires, the second closes.
         join(threads.next());
+        // Those of a store that has failed are started by nobody.
+        let left = std::mem::take(&mut self.keeper.tasks.lock().writes);
+        drop(left);
         {
             let mut files = self.keeper.files.lock();
             files.stopping = true;
@@ -209,8 +213,7 @@ impl Shared {
         }
         let Some(frame) = ledger.frames_mut().begin_fill() else { return Round::Idle };
         drop(ledger);
-        // SAFETY: a frame that is changing is nobody's.
-        let filled = unsafe { self.pool.frames.populate(frame as usize * FRAME_BYTES, FRAME_BYTES) };
+        let filled = self.pool.fill(&frame);
         if let Ok(mut ledger) = self.lock() {
             ledger.frames_mut().end_fill(frame, filled.is_ok());
         }
@@ -243,9 +246,8 @@ impl Shared {
     }
 
     /// Gives the pages of a frame that is changing back to the kernel; false if it refuses.
-    pub fn drain_frame(&self, frame: u64) -> bool {
-        // SAFETY: a frame that is changing is nobody's.
-        let drained = unsafe { self.pool.frames.discard(frame as usize * FRAME_BYTES, FRAME_BYTES) };
+    pub fn drain_frame(&self, frame: Changing) -> bool {
+        let drained = self.pool.drain(&frame);
         if let Ok(mut ledger) = self.lock() {
             ledger.frames_mut().end_drain(frame, drained.is_ok());
         }

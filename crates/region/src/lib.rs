@@ -14,7 +14,7 @@
 //!    [`Error::NoSpace`], and leaves what is sealed readable.
 //!
 //! 5. A check that fails inside ends the store, not the process: [`Error::Failed`].
-//! 6. Pool and window together have no more memory than the budget, from 2 GiB on; a smaller store up to 32 MiB more.
+//! 6. Pool and window together have no more memory than the budget, from 4 GiB on; a smaller store up to 64 MiB more.
 //!
 //! ```
 //! use warmset_region::{Config, Store};
@@ -100,6 +100,7 @@ mod segment;
 mod state;
 mod stats;
 mod store;
+mod transfer;
 mod write;
 mod write_back;
 

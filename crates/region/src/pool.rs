@@ -13,9 +13,10 @@ use warmset_platform::sysinfo::pages::transparent;
 use crate::FRAME_BYTES;
 use crate::config::{Config, Names};
 use crate::error::Error;
+use crate::frames::Changing;
 
-/// The window is at least this large (32 MiB), and at most 256 MiB.
-const WINDOW_FRAMES_MIN: u64 = 16;
+/// The window is at least this large (64 MiB), and at most 256 MiB.
+const WINDOW_FRAMES_MIN: u64 = 32;
 const WINDOW_FRAMES_MAX: u64 = 128;
 /// Of the budget, one part in so many is the window's.
 const WINDOW_PART: u64 = 64;
@@ -79,6 +80,18 @@ impl Pool {
         ((address - self.window.base()) / FRAME_BYTES) as u64
     }
 
+    /// Faults a frame in.
+    pub fn fill(&self, frame: &Changing) -> io::Result<()> {
+        // SAFETY: a frame that is changing is free, and nobody can take it.
+        unsafe { self.frames.populate(frame.number() as usize * FRAME_BYTES, FRAME_BYTES) }
+    }
+
+    /// Gives a frame's pages back to the kernel.
+    pub fn drain(&self, frame: &Changing) -> io::Result<()> {
+        // SAFETY: as in `fill`.
+        unsafe { self.frames.discard(frame.number() as usize * FRAME_BYTES, FRAME_BYTES) }
+    }
+
     pub fn window_frames(&self) -> u64 {
         (self.window.len() / FRAME_BYTES) as u64
     }
@@ -103,7 +116,7 @@ fn window_frames(budget_frames_max: u64) -> u64 {
     (budget_frames_max / WINDOW_PART).clamp(WINDOW_FRAMES_MIN, WINDOW_FRAMES_MAX)
 }
 
-/// Frames that a budget leaves to the pool: the window's memory counts against it, too. In budgets below 2 GiB the
+/// Frames that a budget leaves to the pool: the window's memory counts against it, too. In budgets below 4 GiB the
 /// window may be larger than its part.
 pub(crate) fn frames_beside_window(budget_frames: u64) -> u64 {
     budget_frames - (budget_frames / WINDOW_PART).min(WINDOW_FRAMES_MAX)

@@ -13,12 +13,13 @@ use warmset_placement::Class;
 use warmset_platform::io::Op;
 
 use crate::error::Error;
+use crate::fallback::SlotWait;
 use crate::ledger::{Ledger, WRITES_STARTED_MAX, Writes};
 use crate::room::{Room, SpaceWaiter};
 use crate::segment::Segment;
 use crate::state::{Hold, State, Unhold};
 use crate::store::Shared;
-use crate::write::InFlight;
+use crate::transfer::InFlight;
 
 const SHARDS: usize = 16;
 
@@ -71,12 +72,13 @@ enum Promotion {
 
 impl Shared {
     pub fn pin(&self, segment: &Arc<Segment>) -> Result<usize, Error> {
+        let mut wait = SlotWait::default();
         loop {
             match self.hold_or_promote(segment, true)? {
                 PinStart::Ready => return Ok(segment.address()),
                 PinStart::Pending => return self.wait(segment),
                 PinStart::NoRoom => {
-                    if let Some(address) = self.show(segment)? {
+                    if let Some(address) = self.show(segment, &mut wait)? {
                         return Ok(address);
                     }
                 }
@@ -198,11 +200,8 @@ impl Shared {
                 });
             })
         };
-        match self.request(segment, Op::Read, done) {
-            // SAFETY: the segment is in `Promoting`: its frames are its own, nobody has their address, and they
-            // are not freed before `finish_read` ends that state.
-            Ok(request) => unsafe { self.io.submit(request) },
-            Err(error) => self.finish_read(segment, Err(error)),
+        if let Err(error) = self.submit(segment, Op::Read, done) {
+            self.finish_read(segment, Err(error));
         }
         drop(launch);
     }

@@ -452,11 +452,13 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let waiting = {
             let shared = Arc::clone(&store.shared);
-            std::thread::spawn(move || {
-                let slots = shared.pool.window_frames();
-                shared.lock().expect("it works").window().take(slots).expect("all of them");
+            std::thread::spawn(move || -> Result<(), Error> {
+                let waiter = crate::room::SpaceWaiter::new(&shared);
                 tell.send(()).expect("the test listens");
-                shared.wait_for_slot(1, || true).map(drop)
+                // Others' frames wake it, too.
+                loop {
+                    waiter.wait(shared.lock()?);
+                }
             })
         };
         told.recv_timeout(LATE).expect("it begins");

@@ -2,22 +2,22 @@
 //!
 //! Invariant: a sealed segment either has frames or is on disk. Disk space is taken before a transfer starts.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request};
+use warmset_platform::io::Op;
 
-use crate::FRAME_BYTES;
 use crate::error::{Error, is_full_disk};
+use crate::fallback::{Slot, SlotWait};
 use crate::ledger::Writes;
 use crate::region_file::checksum;
 use crate::room::Room;
 use crate::segment::{Segment, frames_for};
 use crate::state::State;
 use crate::store::{RegionTable, Shared};
+use crate::transfer::InFlight;
 
 impl Shared {
     /// Adds an unsealed segment of `bytes`, held by its writer: its index, and itself. A release ends the hold of a
@@ -55,6 +55,7 @@ impl Shared {
 
     /// A new segment, in frames or in the window. While released regions give their space back, it waits for it.
     fn place(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
+        let mut wait = SlotWait::default();
         loop {
             let returns = self.returns.load(Ordering::Acquire);
             match self.wait_for_room(frames_for(bytes))? {
@@ -65,9 +66,11 @@ impl Shared {
                         error.unwrap_or_else(|| Error::misuse("segments could not be written to disk"))
                     );
                 }
-                Room::Full | Room::Soon => match self.segment_in_window(table, bytes, raw) {
+                Room::Full | Room::Soon => match self.segment_in_window(table, bytes, raw, &mut wait) {
                     Err(error) if error.is_no_space() && self.wait_for_return(returns)? => {}
-                    placed => return placed,
+                    Err(error) => return Err(error),
+                    Ok(Some(segment)) => return Ok(segment),
+                    Ok(None) => {}
                 },
             }
         }
@@ -90,14 +93,27 @@ impl Shared {
         Segment::writing(self.next_key(), table, bytes, raw, address, self.now_ticks())
     }
 
-    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk.
-    fn segment_in_window(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
+    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
+    /// be frames by now.
+    fn segment_in_window(
+        &self,
+        table: &RegionTable,
+        bytes: u64,
+        raw: bool,
+        wait: &mut SlotWait,
+    ) -> Result<Option<Arc<Segment>>, Error> {
         let frames = frames_for(bytes);
-        let slot = self.wait_for_slot(frames, || true)?.ok_or_else(|| {
-            // Not `NoSpace`: what lies in frames or on disk has no part in it.
-            let why = format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
-            Error::io("buffer cached data", self.quota.dir(), io::Error::new(io::ErrorKind::OutOfMemory, why))
-        })?;
+        let slot = match self.take_slot_or_wait(frames, || true, wait)? {
+            Slot::Taken(slot) => slot,
+            Slot::LookAgain => return Ok(None),
+            Slot::Refused => {
+                // Not `NoSpace`: what lies in frames or on disk has no part in it.
+                let why =
+                    format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
+                let error = io::Error::new(io::ErrorKind::OutOfMemory, why);
+                return Err(Error::io("buffer cached data", self.quota.dir(), error));
+            }
+        };
         let address = self.pool.window_address(slot);
         let segment = self.new_segment(table, bytes, raw, address);
         if let Err(error) = segment.allocate() {
@@ -105,7 +121,7 @@ impl Shared {
             return Err(error);
         }
         self.counters.bounces.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(segment))
+        Ok(Some(Arc::new(segment)))
     }
 
     /// The writer of an unsealed segment gives it up.
@@ -163,15 +179,6 @@ impl Shared {
         segment.set_bytes(used_bytes);
     }
 
-    /// Bytes past the used ones go to disk with them (transfers are multiples of a block): make them zeros.
-    fn clear_tail(&self, segment: &Segment, used_bytes: u64) {
-        let end = used_bytes.max(1).next_multiple_of(DIRECT_ALIGN_BYTES as u64);
-        let tail = (segment.address() + used_bytes as usize) as *mut u8;
-        // SAFETY: the segment is unsealed or in `Sealing`, so its frames are the writer's alone, and this call is
-        // the writer's; `end` is within its frames, which are a multiple of the block.
-        unsafe { std::ptr::write_bytes(tail, 0, (end - used_bytes) as usize) };
-    }
-
     /// Writes all that was reserved, so that nothing about the segment changes during the transfer.
     fn seal_to_disk(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
         let transfer = InFlight::begin(self.self_reference(), segment);
@@ -203,30 +210,10 @@ impl Shared {
 
     fn write_and_wait(&self, segment: &Arc<Segment>) -> Result<(), Error> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
-        let request = self.request(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
-        // SAFETY: the buffer is in the window, which is never unmapped; its writer is in `seal`, so nobody
-        // changes it, and in `Sealing` it is not freed, so it is no other segment's before the outcome is known.
-        unsafe { self.io.submit(request) };
+        self.submit(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
         let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
         self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
         outcome.map_err(|error| self.write_error(segment, error))
-    }
-
-    /// The bytes of a segment whose frames or buffer nobody writes to, as far as they are used.
-    pub fn bytes_of(&self, segment: &Segment, used_bytes: u64) -> &[u8] {
-        // SAFETY: callers are in a transition (sealing, writing back, promoting) in which the segment's memory is
-        // its own and nobody writes to it; `used_bytes` are within it, and it is never unmapped.
-        unsafe { std::slice::from_raw_parts(segment.address() as *const u8, used_bytes as usize) }
-    }
-
-    /// A transfer of the whole segment.
-    pub fn request(&self, segment: &Segment, op: Op, done: Done) -> Result<Request, Error> {
-        let offset = segment.allocate()?;
-        let file =
-            segment.region.backing.file().ok_or_else(|| Error::misuse("the segment was never written"))?;
-        let len = segment.disk_bytes() as usize;
-        debug_assert!(len <= segment.frames() as usize * FRAME_BYTES);
-        Ok(Request { op, file, address: segment.address(), len, offset, done })
     }
 
     /// The same, by the housekeeper: the caller does not wait for files to be made, nor for disk space to be found.
@@ -251,14 +238,9 @@ impl Shared {
                     shared.contain(|| shared.finish_write(segment, outcome, returns));
                 })
             };
-            match self.request(&segment, Op::Write, done) {
-                // SAFETY: the segment is in `WritingBack`: its frames are neither freed nor written to (it is
-                // sealed) before `finish_write` ends that state.
-                Ok(request) => unsafe { self.io.submit(request) },
-                Err(error) => {
-                    self.write_failed(&segment, error, returns);
-                    self.finish_release(&segment);
-                }
+            if let Err(error) = self.submit(&segment, Op::Write, done) {
+                self.write_failed(&segment, error, returns);
+                self.finish_release(&segment);
             }
             drop(launch);
         }
@@ -303,34 +285,6 @@ impl Shared {
         } else {
             Error::io("write cached data", dir, error)
         }
-    }
-}
-
-/// A transfer of a segment: counted by the store, which waits for it when it closes, and by the region.
-pub(crate) struct InFlight {
-    pub shared: Arc<Shared>,
-    pub segment: Arc<Segment>,
-}
-
-impl InFlight {
-    pub fn begin(shared: Arc<Shared>, segment: &Arc<Segment>) -> Self {
-        shared.transfers.fetch_add(1, Ordering::AcqRel);
-        segment.region.transfers.fetch_add(1, Ordering::AcqRel);
-        Self { shared, segment: Arc::clone(segment) }
-    }
-}
-
-impl fmt::Debug for InFlight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InFlight").field(&self.segment.key).finish()
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.segment.region.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.announce_space();
     }
 }
 

@@ -57,7 +57,7 @@ impl Drop for Group {
 
 const BUDGET: u64 = 64 << 20;
 /// What may lie beside the pool of so small a store.
-const WINDOW: u64 = 32 << 20;
+const WINDOW: u64 = 64 << 20;
 /// The program, its tape of bytes, and what the kernel holds for them.
 const PROGRAM: u64 = 72 << 20;
 

@@ -253,3 +253,69 @@ fn writers_that_evict_together() {
     assert_eq!(kept + stats.evictions_total, WRITERS * 30);
     assert!(kept >= 8, "{kept} regions of 4 frames are left, of {} frames", FRAMES + FLASH_FRAMES);
 }
+
+/// Of thirty-two frames every second one is held: no two are neighbours, and no demotion would change that.
+#[test]
+fn nothing_is_evicted_that_cannot_help() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 32 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    support::fill(&region, 32, |_| FRAME_BYTES);
+    let mut pins: Vec<_> = (0..32).map(|n| region.pin(n).expect("pin")).collect();
+    pins.sort_by_key(|pin| pin.as_ptr() as usize);
+    let mut turn = 0;
+    pins.retain(|_| {
+        turn += 1;
+        turn % 2 == 0
+    });
+    let before = store.stats();
+    for _ in 0..3 {
+        drop(region.draft(2 * FRAME_BYTES).expect("beside the pool"));
+    }
+    let after = store.stats();
+    assert_eq!(after.bounces_total, before.bounces_total + 3);
+    assert_eq!((after.demotions_total, after.used_bytes), (before.demotions_total, 32 * FRAME));
+    drop(pins);
+    drop(region.draft(2 * FRAME_BYTES).expect("in the pool"));
+    let last = store.stats();
+    assert_eq!((last.bounces_total, last.demotions_total), (after.bounces_total, before.demotions_total + 2));
+    // The same with three held: one run of eight is left, and it alone is emptied.
+    let mut pins: Vec<_> = (0..32).filter_map(|n| region.pin(n).ok()).collect();
+    pins.sort_by_key(|pin| pin.as_ptr() as usize);
+    let base = pins[0].as_ptr() as usize / FRAME_BYTES;
+    pins.retain(|pin| [7, 16, 24].contains(&(pin.as_ptr() as usize / FRAME_BYTES - base)));
+    let before = store.stats().bounces_total;
+    drop(region.draft(8 * FRAME_BYTES).expect("in the pool"));
+    assert_eq!(store.stats().bounces_total, before, "{} are held", pins.len());
+    for n in 0..32 {
+        assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES);
+    }
+}
+
+#[test]
+fn bytes_in_memory_are_counted_as_they_come_and_go() {
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 12 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    let same = |when: &str| {
+        let (stats, pool) = (store.stats(), store.pool_use());
+        let resident: u64 = store.regions().iter().map(|region| region.resident_bytes).sum();
+        assert_eq!(stats.resident_bytes, resident, "{when}");
+        assert_eq!(pool.absent_bytes, stats.live_bytes - resident, "{when}");
+    };
+    support::fill(&region, 8, |n| 1 + n as usize * 200_003);
+    same("written");
+    let mut draft = region.draft(3 * FRAME_BYTES).expect("draft");
+    draft[0] = 1;
+    draft.seal(5).expect("shrunk");
+    same("sealed with less than was reserved");
+    support::fill(&region, 30, |_| FRAME_BYTES);
+    eventually("writes end", || store.stats().written_bytes_total > 0);
+    for n in (0..39).rev() {
+        drop(region.pin(n).expect("pin"));
+    }
+    same("some gone to disk");
+    drop(region);
+    eventually("all is gone", || store.stats().regions == 0);
+    assert_eq!((store.stats().resident_bytes, store.pool_use().absent_bytes), (0, 0));
+}

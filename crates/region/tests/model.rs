@@ -173,6 +173,7 @@ fn run(io: Io, plans: &[Vec<Step>]) {
     eventually("everything is given back", || {
         let stats = store.stats();
         (stats.segments, stats.used_bytes, stats.flash_bytes, stats.live_bytes) == (0, 0, 0, 0)
+            && (stats.window_bytes, stats.resident_bytes) == (0, 0)
     });
     store.close();
     assert_eq!(std::fs::read_dir(dir.path()).expect("dir").count(), 0, "no file has a name");

@@ -36,18 +36,10 @@ fn a_saved_region_comes_back_in_another_store() {
     }
     assert_eq!(store.stats().written_bytes_total, 0, "a clean segment is not written again");
     // Everything held: the rest is read outside the pool.
-    let (mut pins, mut error) = (Vec::new(), None);
-    for n in 0..20 {
-        match region.pin(n) {
-            Ok(pin) => pins.push(pin),
-            Err(full) => error = Some(full),
-        }
-    }
+    let pins: Vec<_> = (0..20).map(|n| region.pin(n).expect("pin")).collect();
     for (n, pin) in pins.iter().enumerate() {
         assert_bytes(pin, n as u64, len(n as u64));
     }
-    // That room is bounded, too.
-    assert!(error.is_some_and(|error| error.is_no_space()) && pins.len() > 12, "{}", pins.len());
     assert!(store.stats().mapped_total > 0);
     assert_eq!(fs::read_dir(dir.path()).expect("dir").count(), 1);
 }
