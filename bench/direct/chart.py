@@ -32,6 +32,6 @@ def save(rows: list[tuple[str, dict[str, float]]], title: str, colours: dict[str
     axes.set_ylabel("GB/s (median)")
     axes.set_title(title, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, ncols=6, fontsize=8)
+    figure.legend(loc="outside lower center", frameon=False, ncols=6, fontsize=8)
     figure.savefig(path)
     plt.close(figure)

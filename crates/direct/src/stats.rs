@@ -69,7 +69,7 @@ impl Slot {
 
     /// Whether a counter is at a multiple of `every`.
     pub fn is_time_for(&self, counter: Counter, every: u64) -> bool {
-        self.counters[counter as usize].load(Ordering::Relaxed).is_multiple_of(every)
+        self.counters[counter as usize].load(Ordering::Relaxed) % every == 0
     }
 
     fn restart(&self, active: u32) {
