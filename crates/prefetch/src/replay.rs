@@ -57,7 +57,7 @@ fn until(deadline: Option<Instant>) -> Option<Timespec> {
 /// Whether fetching takes longer than the program takes from the trigger to the burst.
 fn fires_too_late(files: &[FileRecord], burst: &Burst, reads: &[Read]) -> bool {
     let fetch_ms = if has_moving_heads(files, reads) {
-        pieces(files, reads, u64::MAX).len() as u64 * SEEK_MS
+        pieces(files, reads, COUNTED_BYTES_MAX).len() as u64 * SEEK_MS
     } else {
         (kib(reads) << 10) / BYTES_PER_MS
     };
@@ -84,6 +84,8 @@ const EARLY_SHARE: u64 = 4;
 const BYTES_PER_MS: u64 = 400 << 10;
 /// What one request takes on a disk with moving heads.
 const SEEK_MS: u64 = 8;
+/// Requests are counted up to so many bytes: a profile may claim any size.
+const COUNTED_BYTES_MAX: u64 = 16 << 30;
 
 /// So few requests take less time than starting a process for them.
 const PIECES_AT_ONCE_MAX: usize = 64;
@@ -173,5 +175,34 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
                 trigger.discount(|path| fetcher.opens(path));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_of_any_size_is_judged_in_bounded_memory() {
+        let size_bytes = 1 << 62;
+        let file = FileRecord {
+            path: "/nowhere".into(),
+            device: 0,
+            inode: 0,
+            size_bytes,
+            mtime_ns: 0,
+            rotational: true,
+        };
+        let read = Read { file: 0, start: 0, end: size_bytes, at_ms: 0, disk_offset: 0 };
+        let burst = Burst {
+            reads: 1,
+            start_ms: 1000,
+            end_ms: 1000,
+            quiet_ms: 1000,
+            trigger: Trigger::Launch,
+            candidates: Vec::new(),
+            lead_ms: Some(1000),
+        };
+        assert!(fires_too_late(&[file], &burst, &[read]));
     }
 }
