@@ -1,12 +1,12 @@
 package io.warmset.spark
 
 import java.io.{ByteArrayInputStream, DataInputStream}
-import java.lang.invoke.MethodType
+import java.lang.invoke.{MethodHandles, MethodType}
 import java.nio.file.{Files, FileSystems, Path}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
-import scala.util.Using
+import scala.util.{Try, Using}
 
 /**
  * Whether every class, method and field that the plugin's classes name is there, in the Spark that
@@ -45,11 +45,11 @@ private[spark] object Linkage {
   private def hasField(owner: Class[_], name: String): Boolean =
     owner.getDeclaredFields.exists(_.getName == name) || parents(owner).exists(hasField(_, name))
 
-  private def hasMethod(owner: Class[_], name: String, wanted: MethodType): Boolean =
-    owner.getDeclaredMethods.exists { method =>
-      method.getName == name && method.getReturnType == wanted.returnType &&
-      method.getParameterTypes.sameElements(wanted.parameterArray)
-    } || parents(owner).exists(hasMethod(_, name, wanted))
+  /** Looked up as the JVM links it: a class's list of methods cannot be had where one names a class that is not there. */
+  private def hasMethod(owner: Class[_], name: String, wanted: MethodType): Boolean = {
+    val lookup = MethodHandles.privateLookupIn(owner, MethodHandles.lookup())
+    Try(lookup.findVirtual(owner, name, wanted)).orElse(Try(lookup.findStatic(owner, name, wanted))).isSuccess
+  }
 
   private def parents(of: Class[_]): Iterator[Class[_]] =
     Option[Class[_]](of.getSuperclass).iterator ++ of.getInterfaces
@@ -109,7 +109,7 @@ private final class Linkage(loader: ClassLoader) {
     if (!name.contains('/') || Seq("java/", "javax/", "jdk/", "sun/").exists(name.startsWith) || Optional(name)) {
       None
     } else {
-      try Some(Class.forName(name.replace('/', '.'), false, loader)).filter(_ => name == internal)
+      try Some(Class.forName(name.replace('/', '.'), false, loader)).filter(found => name == internal && !found.getModule.isNamed)
       catch {
         case _: ClassNotFoundException | _: LinkageError =>
           found += name.replace('/', '.')
@@ -128,7 +128,7 @@ private final class Linkage(loader: ClassLoader) {
           if (name == "<init>") {
             owner.getDeclaredConstructors.exists(_.getParameterTypes.sameElements(wanted.parameterArray))
           } else {
-            hasMethod(owner, name, wanted) || owner.isInterface && hasMethod(classOf[Object], name, wanted)
+            hasMethod(owner, name, wanted)
           }
         }
       } catch {
