@@ -193,6 +193,8 @@ direct_tools() {
     base
     for package in fio sqlite3; do has "$package" || missing+=("$package"); done
     has go || missing+=(golang-go)
+    # pjdfstest is linked with it.
+    [ -e /usr/include/sys/acl.h ] || missing+=(libacl1-dev)
     if has apt-get && is_root; then
         packages "${missing[@]}"
     elif [ ${#missing[@]} -gt 0 ]; then

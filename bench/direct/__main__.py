@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import quantiles
 
 import chart
 import programs
@@ -239,18 +240,21 @@ def measure_beside(options: argparse.Namespace, room: dict[str, Path], progress:
         progress.step(f"outside, {way} {size}")
 
         def one(name: str, way=way, size=size) -> float:  # noqa: ANN001
-            command = [loop, way, "random", str(SIZES[size]), "1", "own", str(FILE_BYTES), "0.2", str(outside)]
+            command = [loop, way, "random", str(SIZES[size]), "1", "own", str(FILE_BYTES), "0.05", str(outside)]
             return float(output(command, served, name == "direct"))
 
-        found[f"outside {way} {size}"] = in_turns(["direct", "plain"], 2 * options.rounds, one)
+        # Many short pairs: what rounds differ by is more than what is looked for.
+        found[f"outside {way} {size}"] = in_turns(["direct", "plain"], 4 if options.quick else 24, one)
     if "start" in found:
         return
     progress.step("start")
+    library = WARMSET.with_name("libwarmset_direct.so")
+    alone = {**os.environ, "LD_PRELOAD": str(library), "WARMSET_DIRECT_DIRS": str(served)}
 
     def start(name: str) -> float:
-        return timed(["/bin/true"], served, name == "direct")
+        return timed(["/bin/true"], served, name == "direct", **({"env": alone} if name == "library" else {}))
 
-    found["start"] = in_turns(["direct", "plain"], 20 if options.quick else 200, start)
+    found["start"] = in_turns(["direct", "library", "plain"], 20 if options.quick else 200, start)
 
 
 PARTS = {"loop": measure_loop, "fio": measure_fio, "programs": measure_programs, "beside": measure_beside}
@@ -341,10 +345,15 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
         name: [f"{median_of(of['direct']):.3f}", f"{median_of(of['tmpfs']):.3f}", f"{ratio(of, 'tmpfs', 'direct'):.3f}"]
         for name, of in parts.get("programs", {}).items()
     }
-    beside = {
-        name: [f"{median_of(of['direct']):.5g}", f"{median_of(of['plain']):.5g}"]
-        for name, of in parts.get("beside", {}).items()
-    }
+    beside, starts = {}, {}
+    for name, of in parts.get("beside", {}).items():
+        if name == "start":
+            starts = {way: [f"{1e3 * each:.2f}" for each in quantiles(of[way], n=4)] for way in of}
+        else:
+            costs = [100 * (plain / direct - 1) for plain, direct in zip(of["plain"], of["direct"], strict=True)]
+            beside[name] = [f"{median_of(of[way]):.5g}" for way in ("direct", "plain")]
+            low, median, high = quantiles(costs, n=4)
+            beside[name] += [f"{median:+.1f} %", f"{low:+.1f} to {high:+.1f} %"]
     run.write("raw.json", json.dumps({"machine": describe(), "parts": parts}, separators=(",", ":")) + "\n")
     run.write(
         "README.md",
@@ -356,8 +365,10 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
             fio_charts=", ".join(fio_charts),
             fio=table(["direct", "mmap", "tmpfs", "direct / mmap", "direct / tmpfs"], fio),
             programs=table(["direct", "tmpfs", "tmpfs / direct"], made),
-            beside="Calls per second outside the directory, and seconds to start `true`.\n"
-            + table(["with", "without"], beside),
+            beside="Calls per second outside the directory, and how much longer one takes, by pairs of runs.\n"
+            + table(["with", "without", "longer (median)", "middle half of the pairs"], beside)
+            + "\nMilliseconds to start and end `true`: by `warmset direct run`, with the library alone, and without.\n"
+            + table(["lower quartile", "median", "upper quartile"], starts),
         ),
     )
 
