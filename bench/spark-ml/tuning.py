@@ -3,8 +3,8 @@
 First the heap, with the collector and the serialiser that Spark has by default; then the other collector with the
 best heap; then (stock only: Warmset's blocks are not serialised) the other serialiser with the best of these, and the
 best of these without compression. The RDD of objects is tried serialised as well, by Kryo; and since each pass makes
-its objects again, a larger young generation with the best of all these, in all heaps. What comes close to the fastest is
-tried once more, as it is itself: two engines that are set alike differ by some per cent.
+its objects again, a larger young generation with the best of all these, in all heaps. What comes close to the fastest
+is tried once more, as it is itself: two engines that are set alike differ by some per cent.
 """
 
 from __future__ import annotations
