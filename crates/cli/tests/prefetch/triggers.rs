@@ -268,11 +268,11 @@ enum Moment {
 /// Kills what fetches for a run. Returns whether it was still there.
 fn kill(run: &mut Child, moment: Moment, gate: &Path, words: &str, directory: &str, index: usize) -> bool {
     let own = run.id() as i32;
-    let end = Instant::now() + Duration::from_secs(20);
     if let Moment::Watching | Moment::Firing(_) = moment {
         let mut lines = BufReader::new(run.stderr.as_mut().unwrap()).lines().map(Result::unwrap);
         assert!(lines.any(|line| line.contains(words)), "run {index}: it is not watched: {words}");
     }
+    let end = Instant::now() + Duration::from_secs(20);
     let helper = || fetching(directory, &[own]).get(&index).and_then(|&helper| Pid::from_raw(helper));
     let mut found = helper();
     while found.is_none() {

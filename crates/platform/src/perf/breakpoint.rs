@@ -81,7 +81,8 @@ impl Breakpoint {
         }
     }
 
-    /// Whether the thread and all that it started are gone, or execute another program.
+    /// Whether the thread and all that it started are gone, or execute another program. Afterwards the descriptors are not
+    /// readable for what was executed before: call [`Breakpoint::drain`] next.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.events.iter().all(|(event, _)| {

@@ -21,14 +21,8 @@ use rustix::fs::inotify;
 use warmset_platform::perf::Breakpoint;
 use warmset_platform::sysinfo::{Root, maps, tree};
 
-/// A file is mapped soon after it was opened, but not at once.
-const LOOKS_AFTER_OPEN: [Duration; 5] = [
-    Duration::from_millis(1),
-    Duration::from_millis(3),
-    Duration::from_millis(10),
-    Duration::from_millis(40),
-    Duration::from_millis(160),
-];
+/// A file is mapped soon after it was opened, but not at once; on a busy machine, later.
+const LOOKS_AFTER_OPEN_MS: [u64; 8] = [1, 3, 10, 40, 160, 640, 2000, 5000];
 /// The file may be opened all the time, by anybody: looks take at most a tenth of a processor's time.
 const REST_PER_LOOK: u32 = 9;
 const PAGE_EVERY: Duration = Duration::from_millis(10);
@@ -106,11 +100,10 @@ impl CodeWatch {
     pub(super) fn hits_ns(&mut self, report: Report<'_>) -> Vec<u64> {
         let now = Instant::now();
         let hits_ns = self.places.values_mut().flat_map(Place::hits_ns).collect();
-        // A breakpoint whose thread has ended would be readable for ever.
         self.places.retain(|_, place| place.is_left());
         if super::armed::count(&self.opens) > 0 {
             self.looks = 0;
-            let soon = self.rested.max(now + LOOKS_AFTER_OPEN[0]);
+            let soon = self.rested.max(now + Duration::from_millis(LOOKS_AFTER_OPEN_MS[0]));
             self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
         }
         if self.next.is_some_and(|next| next <= now) {
@@ -121,7 +114,7 @@ impl CodeWatch {
 
     fn look(&mut self, now: Instant, report: Report<'_>) {
         let has_page = |place: &Place| matches!(place.how, How::Page);
-        let after_open = LOOKS_AFTER_OPEN.get(self.looks).copied();
+        let after_open = LOOKS_AFTER_OPEN_MS.get(self.looks).map(|&wait| Duration::from_millis(wait));
         self.page_looks = self.page_looks.wrapping_add(1);
         if after_open.is_some() || self.page_looks % PAGE_LOOKS_PER_FAMILY == 0 {
             self.find(report);
@@ -186,23 +179,24 @@ impl Place {
         }
     }
 
+    /// The executions since the last call. Lets go of threads that have ended: their breakpoints would be readable for ever.
     fn hits_ns(&mut self) -> Vec<u64> {
         let mut hits_ns = Vec::new();
         if let How::Breakpoints(breakpoints) = &mut self.how {
-            for breakpoint in breakpoints {
+            breakpoints.retain_mut(|breakpoint| {
+                // In this order: asking takes back that it is readable, so that all must be read after it.
+                let is_over = breakpoint.is_over();
                 breakpoint.drain(|_, at_ns| hits_ns.push(at_ns));
-            }
+                !is_over
+            });
         }
         hits_ns
     }
 
-    /// Lets go of threads that have ended. Returns whether something is still watched.
-    fn is_left(&mut self) -> bool {
-        match &mut self.how {
-            How::Breakpoints(breakpoints) => {
-                breakpoints.retain(|breakpoint| !breakpoint.is_over());
-                !breakpoints.is_empty()
-            }
+    /// Whether something is still watched.
+    fn is_left(&self) -> bool {
+        match &self.how {
+            How::Breakpoints(breakpoints) => !breakpoints.is_empty(),
             How::Page => true,
         }
     }
