@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read as _};
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use object::{Object, ObjectSegment, ObjectSymbol};
@@ -18,12 +19,12 @@ use crate::place::{MIB, Place, SECOND, text};
 /// How instructions are watched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
-    Uprobe,
+    RegisterAsRoot,
     Register,
     Page,
 }
 
-const WAYS: [Way; 3] = [Way::Uprobe, Way::Register, Way::Page];
+const WAYS: [Way; 3] = [Way::RegisterAsRoot, Way::Register, Way::Page];
 
 impl Way {
     /// What has to be executed before `warmset`, so that it has this way only; `None` where this machine cannot.
@@ -35,9 +36,7 @@ impl Way {
             if is_root { words.map(str::to_owned).to_vec() } else { Vec::new() }
         };
         match self {
-            Self::Uprobe => {
-                (is_root && Path::new("/sys/bus/event_source/devices/uprobe").exists()).then(Vec::new)
-            }
+            Self::RegisterAsRoot => is_root.then(Vec::new),
             Self::Register => paranoid.trim().parse().is_ok_and(|level: i32| level <= 2).then(user),
             Self::Page => {
                 place.build("deny.c", "deny", &[]);
@@ -50,8 +49,7 @@ impl Way {
 
     fn words(self) -> &'static str {
         match self {
-            Self::Uprobe => "with a uprobe",
-            Self::Register => "with a breakpoint register",
+            Self::RegisterAsRoot | Self::Register => "with a breakpoint register",
             Self::Page => "by its page table",
         }
     }
@@ -147,14 +145,8 @@ fn guided(
         errors = errors + &line + "\n";
         if line.contains(way.words()) && !watched {
             watched = true;
-            // What executes itself is watched anew.
-            let arguments = || text(&fs::read(format!("/proc/{}/cmdline", run.id())).unwrap());
-            if gate.to_str().unwrap().ends_with("exec") {
-                while arguments().contains("\0exec\0") {
-                    std::thread::yield_now();
-                }
-                std::thread::sleep(Duration::from_secs(1));
-            }
+            // A child that was started just before, and what executes itself, are found a moment later.
+            std::thread::sleep(Duration::from_secs(1));
             open(1);
         }
         if line.contains("a trigger has fired") {
@@ -224,28 +216,6 @@ fn each_way_fires_once_and_the_program_is_as_alone() {
     }
 }
 
-/// Runs whose processes are told apart by a variable of their environment.
-struct Runs {
-    runs: Vec<Child>,
-    directory: String,
-}
-
-impl Runs {
-    fn start(place: &Place, prefix: &[String], options: &[&str], command: &[String], count: usize) -> Self {
-        let directory = place.path("data").display().to_string();
-        let start = |index: usize| {
-            let mut run = run(place, prefix, options, command);
-            run.env("RUN", index.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        };
-        Self { runs: (0..count).map(start).collect(), directory }
-    }
-
-    fn fetching(&self) -> HashMap<usize, i32> {
-        let known: Vec<i32> = self.runs.iter().map(|run| run.id() as i32).collect();
-        fetching(&self.directory, &known)
-    }
-}
-
 /// The processes that fetch for profiles in a directory, by the number of their run: they execute `warmset`, and were not
 /// started by the test itself.
 fn fetching(directory: &str, known: &[i32]) -> HashMap<usize, i32> {
@@ -281,55 +251,123 @@ fn code_is_unchanged(process: u32, path: &Path) -> Option<bool> {
     Some(code[..wanted.len()] == *wanted)
 }
 
+/// Many runs look at all processes at the same time.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// When a run's fetching process is killed.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// So long after it was started: mostly before its trigger is watched.
+    Early(Duration),
+    /// As soon as it says that its trigger is watched.
+    Watching,
+    /// So long after the program was let go on to what fires the trigger.
+    Firing(Duration),
+}
+
+/// Kills what fetches for a run. Returns whether it was still there.
+fn kill(run: &mut Child, moment: Moment, gate: &Path, words: &str, directory: &str, index: usize) -> bool {
+    let own = run.id() as i32;
+    if let Moment::Watching | Moment::Firing(_) = moment {
+        let mut lines = BufReader::new(run.stderr.as_mut().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains(words)), "run {index}: it is not watched: {words}");
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    let helper = || fetching(directory, &[own]).get(&index).and_then(|&helper| Pid::from_raw(helper));
+    let mut found = helper();
+    while found.is_none() {
+        assert!(Instant::now() < end && run.try_wait().unwrap().is_none(), "run {index}: nothing fetches");
+        std::thread::sleep(LOOK_EVERY);
+        found = helper();
+    }
+    match moment {
+        Moment::Early(delay) => std::thread::sleep(delay),
+        Moment::Watching => {}
+        Moment::Firing(delay) => {
+            File::create(format!("{}.1", gate.display())).unwrap();
+            std::thread::sleep(delay);
+        }
+    }
+    let mut killed = false;
+    // Early it may have been the process that starts it.
+    while let Some(process) = found {
+        assert!(Instant::now() < end, "run {index}: what fetches is still there");
+        killed |= kill_process(process, Signal::KILL).is_ok();
+        std::thread::sleep(LOOK_EVERY);
+        found = helper();
+    }
+    killed
+}
+
 #[test]
 fn the_program_survives_the_death_of_what_fetches_at_any_moment() {
-    let _alone = alone();
     const KILLS: usize = 100;
-    const RUNS: usize = 25;
-    const WAIT_MS: u64 = 400;
+    const RUNS: usize = 10;
+    let _alone = alone();
     let test = "the_program_survives_the_death_of_what_fetches_at_any_moment";
     let place = Place::new();
     let path = |name: &str| place.path(name).to_str().unwrap().to_owned();
-    let command = [path("pie"), path("first"), path("second"), WAIT_MS.to_string(), "threads".to_owned()];
-    let plain = Command::new(&command[0]).args(&command[1..]).output().unwrap();
-    let file = ("file", vec![], Trigger::File { path: place.path("second"), nth: 1 });
-    let code = instruction(&place.path("pie"), "read_second");
-    let ways = ways(test, &place).into_iter().map(|(_, prefix)| ("instruction", prefix, code.clone()));
-    for (kind, prefix, trigger) in ways.chain([file]) {
-        let way = format!("{kind} {prefix:?}");
-        save(&place, &place.path("pie"), &command[1..], trigger);
-        let end = Instant::now() + Duration::from_secs(60);
-        let (mut killed, mut unchanged) = (0, 0);
-        while killed < KILLS {
-            assert!(Instant::now() < end, "{way}: {killed} killed");
-            let mut runs = Runs::start(&place, &prefix, &["--trigger", kind], &command, RUNS);
-            // Spread over the time from before the trigger is set to after it has fired.
-            let moment = |index: usize| Duration::from_millis(index as u64 * WAIT_MS * 6 / 5 / RUNS as u64);
-            let started = Instant::now();
-            for index in 0..RUNS {
-                while moment(index) > started.elapsed() {
-                    std::thread::yield_now();
-                }
-                let Some(process) = runs.fetching().get(&index).and_then(|&process| Pid::from_raw(process))
-                else {
-                    continue;
-                };
-                let id = runs.runs[index].id();
-                unchanged += usize::from(code_is_unchanged(id, &place.path("pie")) == Some(true));
-                killed += usize::from(kill_process(process, Signal::KILL).is_ok());
-                assert_ne!(code_is_unchanged(id, &place.path("pie")), Some(false), "{way}");
+    let (pie, directory) = (place.path("pie"), path("data"));
+    let code = instruction(&pie, "read_second");
+    let file = (None, vec![], Trigger::Launch);
+    let ways = ways(test, &place).into_iter().map(|(way, prefix)| (Some(way), prefix, code.clone()));
+    for (number, (way, prefix, trigger)) in ways.chain([file]).enumerate() {
+        let (kind, words) = way.map_or(("file", "watches for open"), |way| ("instruction", way.words()));
+        let mut killed = 0;
+        for batch in 0.. {
+            if killed >= KILLS {
+                break;
             }
-            for run in runs.runs.drain(..) {
-                let found = run.wait_with_output().unwrap();
-                let what = format!("{way}: {}", text(&found.stderr));
-                assert_eq!((found.status, &found.stdout), (plain.status, &plain.stdout), "{what}");
-            }
-            while !runs.fetching().is_empty() {
-                assert!(Instant::now() < end, "{way}: what fetches has not ended with its program");
-                std::thread::yield_now();
-            }
+            assert!(batch < 3 * KILLS / RUNS, "{way:?}: {killed} killed");
+            let gone = Barrier::new(RUNS);
+            let kills = std::thread::scope(|scope| {
+                let runs = (0..RUNS).map(|index| {
+                    let gate = place.path(&format!("gate-{number}-{batch}-{index}"));
+                    // Opens are counted whoever opens: each run has a file of its own.
+                    let second = place.path(&format!("second-{number}-{index}"));
+                    fs::copy(place.path("second"), &second).unwrap();
+                    let of = |path: &Path| path.to_str().unwrap().to_owned();
+                    let command = [of(&pie), path("first"), of(&second), of(&gate), "threads".to_owned()];
+                    let open = Trigger::File { path: second.clone(), nth: 1 };
+                    save(&place, &pie, &command[1..], if way.is_some() { trigger.clone() } else { open });
+                    let mut run = run(&place, &prefix, &["--verbose", "--trigger", kind], &command);
+                    run.env("RUN", index.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                    let mut run = run.spawn().unwrap();
+                    // No two of them alike.
+                    let spread = ((batch * RUNS + index) as u64 * 7919) % 1000;
+                    let moment = match index % 3 {
+                        0 => Moment::Early(Duration::from_micros(spread * 100)),
+                        1 => Moment::Watching,
+                        _ => Moment::Firing(Duration::from_micros(spread * 5)),
+                    };
+                    let (gone, pie, directory) = (&gone, &pie, &directory);
+                    scope.spawn(move || {
+                        let what = format!("{way:?} {moment:?} run {index}");
+                        let killed = catch_unwind(AssertUnwindSafe(|| {
+                            kill(&mut run, moment, &gate, words, directory, index)
+                        }));
+                        // Whatever one of them left would be in the others, too. All have to come here, also if one failed.
+                        gone.wait();
+                        let killed = killed.unwrap_or_else(|panic| resume_unwind(panic));
+                        let unchanged = code_is_unchanged(run.id(), pie);
+                        assert_eq!(unchanged, Some(true), "{what}: the program's code is not the file's");
+                        for time in [1, 2] {
+                            File::create(format!("{}.{time}", gate.display())).unwrap();
+                        }
+                        let found = run.wait_with_output().unwrap();
+                        let what = format!("{what}: {}", text(&found.stderr));
+                        let sum = 7 * MIB + 8 * 7 * SECOND / 4096;
+                        let wanted = (Some(3), format!("sum {sum} x\n"));
+                        let what = format!("{what}{}", found.status);
+                        assert_eq!((found.status.code(), text(&found.stdout)), wanted, "{what}");
+                        usize::from(killed)
+                    })
+                });
+                let runs: Vec<_> = runs.collect();
+                runs.into_iter().map(|run| run.join().unwrap()).sum::<usize>()
+            });
+            killed += kills;
         }
-        assert!(unchanged > KILLS / 2, "{way}: the code was looked at {unchanged} times");
     }
 }
 

@@ -8,33 +8,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use perf_event_open_sys::bindings::{
-    HW_BREAKPOINT_X, PERF_RECORD_SAMPLE, PERF_SAMPLE_TID, PERF_TYPE_BREAKPOINT, perf_event_attr,
+    HW_BREAKPOINT_X, PERF_RECORD_SAMPLE, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_BREAKPOINT,
+    perf_event_attr,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::ring::Ring;
 use super::{attributes, open};
-use crate::sysinfo::{Root, numa, tree};
+use crate::sysinfo::{Root, numa};
 
 const UPROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// A program's instruction that is watched. Readable when it was executed.
 ///
-/// Invariant: the program's memory is not changed by us. The kernel takes all of this back when the descriptors are
-/// closed, and so when this process dies.
+/// Invariant: no instruction of the program is skipped or run twice, whether or not this process lives: the kernel handles
+/// each execution, and takes a breakpoint register back when its descriptor is closed.
 #[derive(Debug)]
 pub struct Breakpoint {
     events: Vec<(OwnedFd, Ring)>,
-    /// Only executions by this process, or by what it started, count.
-    family: Option<u32>,
 }
 
 impl Breakpoint {
-    /// Watches an offset in a file, wherever the process and what it starts have mapped it: a uprobe.
+    /// Watches an offset in a file, in all processes that have it mapped: a uprobe. The kernel may leave it there if this
+    /// process is killed; the programs go on all the same.
     ///
     /// # Errors
     /// The kernel's: `PermissionDenied` for all but root; `NotFound` where it has no such probes.
-    pub fn in_file(path: &Path, offset: u64, process: u32) -> io::Result<Self> {
+    pub fn in_file(path: &Path, offset: u64) -> io::Result<Self> {
         let kind = fs::read_to_string(UPROBE_TYPE)?;
         let kind =
             kind.trim().parse().map_err(|_| io::Error::other(format!("{UPROBE_TYPE} has no number")))?;
@@ -44,7 +44,7 @@ impl Breakpoint {
         attr.__bindgen_anon_4.probe_offset = offset;
         // Not an event of this process that its threads inherit: the kernel would read `path` again in the program's own
         // memory whenever it starts a thread, and starting it would fail.
-        Ok(Self { events: on_each_processor(&mut attr, -1)?, family: Some(process) })
+        Ok(Self { events: on_each_processor(&mut attr, -1)? })
     }
 
     /// Watches an address in one thread and in the threads and processes that it starts from now on, until they execute
@@ -63,28 +63,26 @@ impl Breakpoint {
         attr.set_inherit(1);
         // At this address another program has another instruction.
         attr.set_remove_on_exec(1);
-        Ok(Self { events: on_each_processor(&mut attr, thread as i32)?, family: None })
+        Ok(Self { events: on_each_processor(&mut attr, thread as i32)? })
     }
 
-    /// Whether it was executed since the last call, by a process that still runs.
-    pub fn was_hit(&mut self) -> bool {
-        let (mut hit, family) = (false, self.family);
-        self.drain(|by| hit |= family.is_none_or(|ancestor| tree::descends(&Root::live(), by, ancestor)));
-        hit
-    }
-
-    /// Tells which processes have executed it since the last call, whoever started them; once for each time.
-    pub fn drain(&mut self, mut executed: impl FnMut(u32)) {
+    /// Tells which processes have executed it since the last call, whoever started them, and when on the monotonic clock,
+    /// in nanoseconds; once for each time.
+    pub fn drain(&mut self, mut executed: impl FnMut(u32, u64)) {
         for (_, ring) in &mut self.events {
             ring.drain(|kind, bytes| {
-                if let (PERF_RECORD_SAMPLE, Some(by)) = (kind, bytes.first_chunk()) {
-                    executed(u32::from_ne_bytes(*by));
+                let by = bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+                let at_ns =
+                    bytes.get(8..).and_then(<[u8]>::first_chunk).map(|bytes| u64::from_ne_bytes(*bytes));
+                if let (PERF_RECORD_SAMPLE, Some(by), Some(at_ns)) = (kind, by, at_ns) {
+                    executed(by, at_ns);
                 }
             });
         }
     }
 
-    /// Whether the thread and all that it started are gone, or execute another program.
+    /// Whether the thread and all that it started are gone, or execute another program. Afterwards the descriptors are not
+    /// readable for what was executed before: call [`Breakpoint::drain`] next.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.events.iter().all(|(event, _)| {
@@ -102,7 +100,9 @@ impl Breakpoint {
 
 /// An event has a buffer only if it is of one processor.
 fn on_each_processor(attr: &mut perf_event_attr, thread: i32) -> io::Result<Vec<(OwnedFd, Ring)>> {
-    attr.sample_type = PERF_SAMPLE_TID.into();
+    attr.sample_type = (PERF_SAMPLE_TID | PERF_SAMPLE_TIME).into();
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
     attr.__bindgen_anon_1.sample_period = 1;
     attr.__bindgen_anon_2.wakeup_events = 1;
     let mut events = Vec::new();
@@ -135,14 +135,22 @@ mod tests {
                 return;
             }
         };
-        assert!(!breakpoint.was_hit());
+        let hits = |breakpoint: &mut Breakpoint| {
+            let mut hits = 0;
+            breakpoint.drain(|_, _| hits += 1);
+            hits
+        };
+        assert_eq!(hits(&mut breakpoint), 0);
         let called: extern "C" fn(u64) -> u64 = std::hint::black_box(watched);
         assert_eq!(called(1), 2);
-        assert!(breakpoint.was_hit() && !breakpoint.was_hit());
+        assert_eq!((hits(&mut breakpoint), hits(&mut breakpoint)), (1, 0));
         assert_eq!(std::thread::spawn(move || called(2)).join().unwrap(), 3);
-        let mut by = Vec::new();
-        breakpoint.drain(|process| by.push(process));
-        assert_eq!(by, [std::process::id()]);
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let mut told = Vec::new();
+        breakpoint
+            .drain(|process, at_ns| told.push((process, now_ns.saturating_sub(at_ns) / 10_000_000_000)));
+        assert_eq!(told, [(std::process::id(), 0)]);
         assert!(!breakpoint.is_over());
     }
 

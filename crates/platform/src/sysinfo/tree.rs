@@ -6,8 +6,6 @@ use std::collections::{HashMap, HashSet};
 
 use super::Root;
 
-const GENERATIONS_MAX: usize = 64;
-
 fn parent(root: &Root, process: u32) -> Option<u32> {
     root.text(format!("/proc/{process}/stat")).as_deref().and_then(parse_parent)
 }
@@ -15,12 +13,6 @@ fn parent(root: &Root, process: u32) -> Option<u32> {
 /// The fourth word of `/proc/PID/stat`. The name before it may hold blanks and brackets.
 fn parse_parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
-}
-
-/// Whether a process is, or was started by, another one, all between them still being there.
-pub fn descends(root: &Root, process: u32, ancestor: u32) -> bool {
-    let up = |process: &u32| parent(root, *process).filter(|&parent| parent > 1);
-    std::iter::successors(Some(process), up).take(GENERATIONS_MAX).any(|each| each == ancestor)
 }
 
 /// A process and all that it, or one of these, started.
@@ -58,8 +50,6 @@ mod tests {
         let mut found = family(&root, 7);
         found.sort_unstable();
         assert_eq!(found, [7, 8, 9]);
-        assert!(descends(&root, 9, 7) && descends(&root, 7, 7));
-        assert!(!descends(&root, 10, 7) && !descends(&root, 7, 9));
     }
 
     proptest::proptest! {

@@ -18,9 +18,11 @@ pub(super) fn is_open(profile: &Profile) -> bool {
     profile.bursts.iter().any(|burst| !burst.candidates.is_empty() && burst.lead_ms.is_none())
 }
 
-/// The candidates that are instructions.
+/// The candidates that are instructions, those of the bursts after the longest pauses first.
 pub(super) fn instructions(profile: &Profile) -> Vec<Trigger> {
-    let all = profile.bursts.iter().flat_map(|burst| &burst.candidates);
+    let mut bursts: Vec<&Burst> = profile.bursts.iter().collect();
+    bursts.sort_by_key(|burst| std::cmp::Reverse(burst.quiet_ms));
+    let all = bursts.into_iter().flat_map(|burst| &burst.candidates);
     all.filter(|trigger| matches!(trigger, Trigger::Instruction { .. })).cloned().collect()
 }
 

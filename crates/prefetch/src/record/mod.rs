@@ -12,10 +12,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use rustix::time::{ClockId, clock_gettime};
 use warmset_platform::opens::FileId;
 
 use crate::profile::{Profile, Recorder, Trigger};
 use crate::trace::Trace;
+
+/// The monotonic clock, which the kernel's events have, too.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
 
 /// What a recorder saw of one run.
 #[derive(Debug)]

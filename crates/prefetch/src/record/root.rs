@@ -9,11 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use warmset_platform::opens::{FileId, OpenWatcher};
 use warmset_platform::perf::{Breakpoint, Event, Mapping, TreeEvents};
 
-use super::Recording;
+use super::{Recording, now_ns};
 use crate::profile::{Recorder, Trigger};
 use crate::trace::{Open, Touch, Trace};
 
@@ -38,10 +37,10 @@ struct Probe {
 }
 
 /// Watches the instructions; one that cannot be watched is never seen to be executed, and so not chosen.
-fn probes(instructions: &[Trigger], process: u32) -> Vec<Probe> {
+fn probes(instructions: &[Trigger]) -> Vec<Probe> {
     let probe = |trigger: &Trigger| match trigger {
         Trigger::Instruction { path, offset, .. } => {
-            let breakpoint = Breakpoint::in_file(path, *offset, process).ok()?;
+            let breakpoint = Breakpoint::in_file(path, *offset).ok()?;
             Some(Probe { trigger: trigger.clone(), breakpoint, hits: Vec::new() })
         }
         _ => None,
@@ -78,7 +77,7 @@ fn followed(
     let clock = Instant::now();
     let mut child = Command::new(program).args(arguments).spawn()?;
     let process = child.id();
-    let mut seen = Seen { probes: probes(instructions, process), ..Seen::default() };
+    let mut seen = Seen { probes: probes(instructions), ..Seen::default() };
     let status = watch(watcher, events, &mut seen, &mut child)?;
     let seconds = clock.elapsed().as_secs_f64();
     drain(watcher, events, &mut seen)?;
@@ -100,11 +99,6 @@ fn followed(
         seconds,
         lost,
     })
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Empties the buffers until the child has ended.
@@ -137,7 +131,7 @@ fn drain(watcher: &mut OpenWatcher, events: &mut TreeEvents, seen: &mut Seen) ->
     events.drain(|event| all.push(event));
     let at_ns = now_ns();
     for probe in probes {
-        probe.breakpoint.drain(|by| probe.hits.push((at_ns, by)));
+        probe.breakpoint.drain(|by, at_ns| probe.hits.push((at_ns, by)));
     }
     watcher.drain(paths, |process, file| opens.push((at_ns, process, file)))
 }

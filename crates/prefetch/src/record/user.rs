@@ -20,7 +20,7 @@ use std::time::Instant;
 use warmset_platform::opens::FileId;
 use warmset_platform::ptrace::{self, Stop};
 
-use super::Recording;
+use super::{Recording, now_ns};
 use crate::analysis::QUIET_MS;
 use crate::profile::{Recorder, Trigger};
 use crate::replay::Executions;
@@ -52,7 +52,7 @@ pub(super) fn record(
         last_us: 0,
     };
     let ended = AtomicBool::new(false);
-    let begun = watcher.started;
+    let started_ns = now_ns();
     let (status, executed) = thread::scope(|scope| {
         let mut counter = None;
         let started = |process| {
@@ -67,27 +67,28 @@ pub(super) fn record(
     let seconds = watcher.started.elapsed().as_secs_f64();
     let Watcher { mut trace, paths, .. } = watcher;
     trace.touches.sort_by_key(|touch| touch.at_us);
-    let at_us = |at: Instant| at.saturating_duration_since(begun).as_micros() as u64;
+    let at_us = |at_ns: u64| at_ns.saturating_sub(started_ns) / 1000;
     let executed = executed.unwrap_or_default().into_iter();
-    let executed_us = executed.map(|(trigger, at)| (trigger, at.into_iter().map(at_us).collect())).collect();
+    let executed_us =
+        executed.map(|(trigger, at_ns)| (trigger, at_ns.into_iter().map(at_us).collect())).collect();
     Ok(Recording { recorder: Recorder::Ptrace, trace, paths, executed_us, status, seconds, lost: 0 })
 }
 
 /// When each of the first few instructions is executed.
-fn counted(instructions: &[Trigger], process: u32, ended: &AtomicBool) -> HashMap<Trigger, Vec<Instant>> {
+fn counted(instructions: &[Trigger], process: u32, ended: &AtomicBool) -> HashMap<Trigger, Vec<u64>> {
     let mut watched: Vec<(Trigger, Executions)> = Vec::new();
     for trigger in instructions.iter().take(REGISTERS) {
         if let Some(executions) = Executions::of(trigger, process) {
             watched.push((trigger.clone(), executions));
         }
     }
-    let mut found: HashMap<Trigger, Vec<Instant>> = HashMap::new();
-    while !ended.load(Ordering::Acquire) && !watched.is_empty() {
+    let mut found: HashMap<Trigger, Vec<u64>> = HashMap::new();
+    let mut going_on = true;
+    // Once more after the end: what was executed last.
+    while std::mem::replace(&mut going_on, !ended.load(Ordering::Acquire)) && !watched.is_empty() {
         Executions::wait(watched.iter().map(|(_, executions)| executions));
         for (trigger, executions) in &mut watched {
-            let at = Instant::now();
-            let count = executions.count();
-            found.entry(trigger.clone()).or_default().extend(std::iter::repeat_n(at, count));
+            found.entry(trigger.clone()).or_default().extend(executions.drain_ns());
         }
     }
     found

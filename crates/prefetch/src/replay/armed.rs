@@ -49,8 +49,11 @@ impl Armed {
                     fail(path, "it has changed");
                     return None;
                 }
-                match CodeWatch::new(path, *offset, process, report) {
-                    Ok(watch) => Some(Self::Instruction(watch)),
+                match CodeWatch::new(path, *offset, process) {
+                    Ok(watch) => {
+                        report(&format!("watches for {}+{offset:#x}", path.display()));
+                        Some(Self::Instruction(watch))
+                    }
                     Err(error) => {
                         report(&format!("{}: {error}: its burst is fetched at launch", path.display()));
                         None

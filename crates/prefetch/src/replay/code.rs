@@ -1,12 +1,14 @@
-//! One instruction that is watched, in the first of three ways that the kernel allows here:
+//! One instruction that is watched, in the first of two ways that the kernel allows here:
 //!
-//! 1. A uprobe (root): by file and offset, in every process.
-//! 2. A breakpoint register of the processor: by address, in each process of the program that has the file mapped.
-//! 3. A look at the program's page table every few milliseconds: the trigger fires when the instruction's page is first
+//! 1. A breakpoint register of the processor: by address, in each process of the program that has the file mapped.
+//! 2. A look at the program's page table every few milliseconds: the trigger fires when the instruction's page is first
 //!    used. Instructions are chosen where a page of code is used for the first time.
 //!
-//! Invariant: the program's memory is never written, nobody traces it, and it gets no signal of ours. The kernel takes
-//! the first two back when this process dies, and the third leaves nothing: the program goes on whenever we die.
+//! Not a uprobe, which root could have: it is a byte in the code of every process that has the file mapped, and the kernel
+//! may leave it there if the process that asked for it is killed ("failed to unregister, leaking uprobe").
+//!
+//! Invariant: nothing writes the program's memory, nobody traces it, and it gets no signal of ours. The kernel takes the
+//! first back when this process dies, and the second leaves nothing: the program goes on whenever we die.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,14 +21,8 @@ use rustix::fs::inotify;
 use warmset_platform::perf::Breakpoint;
 use warmset_platform::sysinfo::{Root, maps, tree};
 
-/// A file is mapped soon after it was opened, but not at once.
-const LOOKS_AFTER_OPEN: [Duration; 5] = [
-    Duration::from_millis(1),
-    Duration::from_millis(3),
-    Duration::from_millis(10),
-    Duration::from_millis(40),
-    Duration::from_millis(160),
-];
+/// A file is mapped soon after it was opened, but not at once; on a busy machine, later.
+const LOOKS_AFTER_OPEN_MS: [u64; 8] = [1, 3, 10, 40, 160, 640, 2000, 5000];
 /// The file may be opened all the time, by anybody: looks take at most a tenth of a processor's time.
 const REST_PER_LOOK: u32 = 9;
 const PAGE_EVERY: Duration = Duration::from_millis(10);
@@ -36,16 +32,9 @@ const PAGE_LOOKS_PER_FAMILY: u32 = 20;
 /// Tells what is watched and how, in words for the user.
 pub(super) type Report<'a> = &'a mut dyn FnMut(&str);
 
-/// An instruction that is watched.
+/// An instruction that is watched, wherever its file is mapped.
 #[derive(Debug)]
-pub(super) enum CodeWatch {
-    Uprobe(Breakpoint),
-    Mapped(Box<Mapped>),
-}
-
-/// A file whose mappings are watched.
-#[derive(Debug)]
-pub(super) struct Mapped {
+pub(super) struct CodeWatch {
     path: PathBuf,
     offset: u64,
     process: u32,
@@ -74,44 +63,6 @@ enum How {
 
 impl CodeWatch {
     /// Watches an instruction of the process and what it starts.
-    pub(super) fn new(path: &Path, offset: u64, process: u32, report: Report<'_>) -> io::Result<Self> {
-        let name = format!("{}+{offset:#x}", path.display());
-        match Breakpoint::in_file(path, offset, process) {
-            Ok(breakpoint) => {
-                report(&format!("watches {name} with a uprobe"));
-                return Ok(Self::Uprobe(breakpoint));
-            }
-            Err(error) => report(&format!("no uprobe at {name}: {error}")),
-        }
-        Ok(Self::Mapped(Box::new(Mapped::new(path, offset, process)?)))
-    }
-
-    /// What becomes readable when something happened.
-    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        match self {
-            Self::Uprobe(breakpoint) => breakpoint.descriptors().collect(),
-            Self::Mapped(mapped) => mapped.descriptors(),
-        }
-    }
-
-    /// When to ask again even if nothing is readable.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        match self {
-            Self::Uprobe(_) => None,
-            Self::Mapped(mapped) => mapped.deadline(),
-        }
-    }
-
-    /// Whether it was executed.
-    pub(super) fn fires(&mut self, report: Report<'_>) -> bool {
-        match self {
-            Self::Uprobe(breakpoint) => breakpoint.was_hit(),
-            Self::Mapped(mapped) => mapped.fires(report),
-        }
-    }
-}
-
-impl Mapped {
     pub(super) fn new(path: &Path, offset: u64, process: u32) -> io::Result<Self> {
         let opens = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         inotify::add_watch(&opens, path, inotify::WatchFlags::OPEN)?;
@@ -128,39 +79,42 @@ impl Mapped {
         })
     }
 
+    /// What becomes readable when something happened.
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let breakpoints = self.places.values().flat_map(Place::breakpoints);
         std::iter::once(self.opens.as_fd()).chain(breakpoints.flat_map(Breakpoint::descriptors)).collect()
     }
 
+    /// When to ask again even if nothing is readable.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.next
     }
 
-    fn fires(&mut self, report: Report<'_>) -> bool {
-        self.hits(report) > 0 || self.places.iter().any(|(process, place)| place.page_is_used(*process))
+    /// Whether it was executed.
+    pub(super) fn fires(&mut self, report: Report<'_>) -> bool {
+        !self.hits_ns(report).is_empty()
+            || self.places.iter().any(|(process, place)| place.page_is_used(*process))
     }
 
-    /// How often the instruction was executed since the last call, as far as breakpoint registers tell.
-    pub(super) fn hits(&mut self, report: Report<'_>) -> usize {
+    /// When the instruction was executed since the last call, as far as breakpoint registers tell, on the monotonic clock.
+    pub(super) fn hits_ns(&mut self, report: Report<'_>) -> Vec<u64> {
         let now = Instant::now();
-        let hits = self.places.values_mut().map(Place::hits).sum();
-        // A breakpoint whose thread has ended would be readable for ever.
+        let hits_ns = self.places.values_mut().flat_map(Place::hits_ns).collect();
         self.places.retain(|_, place| place.is_left());
         if super::armed::count(&self.opens) > 0 {
             self.looks = 0;
-            let soon = self.rested.max(now + LOOKS_AFTER_OPEN[0]);
+            let soon = self.rested.max(now + Duration::from_millis(LOOKS_AFTER_OPEN_MS[0]));
             self.next = Some(self.next.map_or(soon, |next| next.min(soon)));
         }
         if self.next.is_some_and(|next| next <= now) {
             self.look(now, report);
         }
-        hits
+        hits_ns
     }
 
     fn look(&mut self, now: Instant, report: Report<'_>) {
         let has_page = |place: &Place| matches!(place.how, How::Page);
-        let after_open = LOOKS_AFTER_OPEN.get(self.looks).copied();
+        let after_open = LOOKS_AFTER_OPEN_MS.get(self.looks).map(|&wait| Duration::from_millis(wait));
         self.page_looks = self.page_looks.wrapping_add(1);
         if after_open.is_some() || self.page_looks % PAGE_LOOKS_PER_FAMILY == 0 {
             self.find(report);
@@ -225,23 +179,24 @@ impl Place {
         }
     }
 
-    fn hits(&mut self) -> usize {
-        let mut hits = 0;
+    /// The executions since the last call. Lets go of threads that have ended: their breakpoints would be readable for ever.
+    fn hits_ns(&mut self) -> Vec<u64> {
+        let mut hits_ns = Vec::new();
         if let How::Breakpoints(breakpoints) = &mut self.how {
-            for breakpoint in breakpoints {
-                breakpoint.drain(|_| hits += 1);
-            }
+            breakpoints.retain_mut(|breakpoint| {
+                // In this order: asking takes back that it is readable, so that all must be read after it.
+                let is_over = breakpoint.is_over();
+                breakpoint.drain(|_, at_ns| hits_ns.push(at_ns));
+                !is_over
+            });
         }
-        hits
+        hits_ns
     }
 
-    /// Lets go of threads that have ended. Returns whether something is still watched.
-    fn is_left(&mut self) -> bool {
-        match &mut self.how {
-            How::Breakpoints(breakpoints) => {
-                breakpoints.retain(|breakpoint| !breakpoint.is_over());
-                !breakpoints.is_empty()
-            }
+    /// Whether something is still watched.
+    fn is_left(&self) -> bool {
+        match &self.how {
+            How::Breakpoints(breakpoints) => !breakpoints.is_empty(),
             How::Page => true,
         }
     }

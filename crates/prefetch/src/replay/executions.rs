@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::code::Mapped;
+use super::code::CodeWatch;
 use crate::elf;
 use crate::profile::Trigger;
 
@@ -13,14 +13,14 @@ const WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// An instruction whose executions are counted.
 #[derive(Debug)]
-pub(crate) struct Executions(Mapped);
+pub(crate) struct Executions(CodeWatch);
 
 impl Executions {
     /// Counts from now on; `None` for what is no instruction, or is not what it was.
     pub(crate) fn of(trigger: &Trigger, process: u32) -> Option<Self> {
         let Trigger::Instruction { path, build_id, offset } = trigger else { return None };
         let current = elf::build_id(path).as_ref() == Some(build_id);
-        current.then(|| Mapped::new(path, *offset, process).ok().map(Self)).flatten()
+        current.then(|| CodeWatch::new(path, *offset, process).ok().map(Self)).flatten()
     }
 
     /// Returns soon after one of them was executed, and in any case after a while.
@@ -37,8 +37,9 @@ impl Executions {
         let _ = poll(&mut polled, Timespec::try_from(wait).ok().as_ref());
     }
 
-    /// How often since the last call. In a process without a free register nothing is counted.
-    pub(crate) fn count(&mut self) -> usize {
-        self.0.hits(&mut |_| {})
+    /// When it was executed since the last call, on the monotonic clock. In a process without a free register nothing is
+    /// counted.
+    pub(crate) fn drain_ns(&mut self) -> Vec<u64> {
+        self.0.hits_ns(&mut |_| {})
     }
 }
