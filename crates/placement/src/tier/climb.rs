@@ -15,6 +15,12 @@ const STEP_MAX: f64 = 0.4;
 const NEAR: f64 = 0.35;
 /// A step is taken only if it promises more than this part of the deviation of all measurements nearby.
 const WORTH: f64 = 0.5;
+/// Deviations from which on a slope, and a bend, is no chance.
+const SURE: [f64; 2] = [1.0, 2.5];
+/// A step is this short at least where it is worth it.
+const STEP_WORTH_MIN: f64 = 0.005;
+/// Looks at a long step under way before its curve says anything.
+const LOOKS_MIN: usize = 5;
 /// Measurements after which a search ends in any case.
 const POINTS_MAX: usize = 16;
 /// Copies' traffic is over after this time.
@@ -26,7 +32,7 @@ const SAMPLES: f64 = 5e4;
 /// While a long step is under way it is judged this often.
 const WATCH_NS: f64 = 5e8;
 /// Deviations of the measurement by which a step under way has to be worse for it to be stopped.
-const WATCH_DEVIATIONS: f64 = 3.0;
+const WATCH_DEVIATIONS: f64 = 3.5;
 
 /// A mean with the weight it rests on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -92,8 +98,10 @@ pub struct Climb {
     ends: [f64; 2],
     /// The first step is under way: a long one, which is judged on the way.
     sweeps: bool,
-    /// It was stopped because it made things worse.
+    /// It was stopped before its end, as it was no use any more.
     fell: bool,
+    /// It went to its end, and was of use all the way.
+    rose: bool,
     /// Copies are to leave the application alone: the long step is over.
     gentle: bool,
 }
@@ -118,6 +126,7 @@ impl Climb {
             ends: [f64::NEG_INFINITY, f64::INFINITY],
             sweeps,
             fell: false,
+            rose: false,
             gentle: repeated,
         }
     }
@@ -150,6 +159,12 @@ impl Climb {
     #[must_use]
     pub fn is_gentle(&self) -> bool {
         self.gentle
+    }
+
+    /// Whether it ended because no more could be moved towards the faster tier.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.ends[1] - self.at < STEP_MIN || (self.rose && self.up)
     }
 
     /// Says what was moved; `more` is whether there is more that is worth moving.
@@ -186,8 +201,9 @@ impl Climb {
                     let value = self.now.value();
                     let worse = value < self.watched * (1.0 - WATCH_DEVIATIONS * self.now.deviation());
                     self.watched = self.watched.max(value);
+                    let count = self.now.count;
                     self.now = Mean::default();
-                    if worse {
+                    if worse || (self.sweeps && self.is_over_the_top(value, count)) {
                         self.fell = true;
                         self.settle();
                     }
@@ -203,24 +219,41 @@ impl Climb {
         }
     }
 
+    /// Takes in a look at a long step under way: whether the curve of the looks turns down here.
+    fn is_over_the_top(&mut self, value: f64, count: f64) -> bool {
+        self.points.push(Point { at: self.at, value, count });
+        let (slope, bend) = self.curve();
+        let on = if self.up { slope } else { -slope };
+        self.near().count() >= LOOKS_MIN && bend < 0.0 && on <= 0.0
+    }
+
     fn judge(&mut self) {
+        if self.sweeps {
+            let slope = if self.up { self.curve().0 } else { -self.curve().0 };
+            self.rose = !self.fell && slope > 0.0 && self.near().count() >= LOOKS_MIN;
+            // Copies slowed the application down all the way: those looks do not compare.
+            self.points.clear();
+        }
         self.points.push(Point { at: self.at, value: self.now.value(), count: self.now.count });
         if self.sweeps {
             // The long step was judged under way; small ones now find the best nearby.
             (self.sweeps, self.gentle) = (false, true);
             let on = if self.up { 1.0 } else { -1.0 };
-            return self.go(if self.fell { -on * STEP_FIRST } else { on * STEP_FIRST * 0.5 });
+            return self.go(STEP_FIRST * 0.5 * if self.fell { -on } else { on });
         }
         let last = if self.up { self.step } else { -self.step };
         let wanted = match self.points.len() {
             1 => last,
             // Straight on if that was better, else to the other side of where it began.
             2 if self.curve().0 * last > 0.0 => last,
+            2 if self.rose => 0.0,
+            2 if (self.points[1].at - self.points[0].at).abs() < STEP_WORTH_MIN => -last,
             2 => -2.0 * last,
             _ => self.best(),
         };
         let wanted = wanted.clamp((self.ends[0] - self.at).min(0.0), (self.ends[1] - self.at).max(0.0));
-        if wanted.abs() < STEP_MIN || self.points.len() >= POINTS_MAX || !self.is_worth(wanted) {
+        let least = if self.points.len() < 3 { STEP_MIN } else { STEP_WORTH_MIN };
+        if wanted.abs() < least || self.points.len() >= POINTS_MAX || !self.is_worth(wanted) {
             self.phase = Phase::Done;
         } else {
             self.go(wanted);
@@ -264,27 +297,27 @@ impl Climb {
         if minor <= s[0] * s[0] * STEP_MIN * STEP_MIN * 0.01 {
             return (0.0, 0.0);
         }
+        // A point's variance is its square over its count.
+        let value = self.points.last().map_or(0.0, |point| point.value);
         let straight = (s[0] * t[1] - s[1] * t[0]) / minor;
+        let is_sure = self.points.len() < 3 || straight.abs() > SURE[0] * value * (s[0] / minor).sqrt();
+        let line = (if is_sure { straight } else { 0.0 }, 0.0);
         let mut places: Vec<f64> = self.near().map(|point| point.at).collect();
         places.sort_by(f64::total_cmp);
         places.dedup_by(|a, b| (*a - *b).abs() < STEP_MIN * 0.5);
         if places.len() < 3 {
-            return (straight, 0.0);
+            return line;
         }
         // Cramer's rule on the normal equations.
-        let det = |a: [f64; 3], b: [f64; 3], c: [f64; 3]| {
-            a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
-                + a[2] * (b[0] * c[1] - b[1] * c[0])
-        };
         let rows = [[s[0], s[1], s[2]], [s[1], s[2], s[3]], [s[2], s[3], s[4]]];
-        let whole = det(rows[0], rows[1], rows[2]);
+        let whole = determinant(rows);
         let with = |column: usize| {
             let mut rows = rows;
             rows.iter_mut().zip(t).for_each(|(row, value)| row[column] = value);
-            det(rows[0], rows[1], rows[2]) / whole
+            determinant(rows) / whole
         };
         let bend = with(2);
-        if bend < 0.0 { (with(1), bend) } else { (straight, 0.0) }
+        if bend < -SURE[1] * value * (minor / whole).abs().sqrt() { (with(1), bend) } else { line }
     }
 
     fn go(&mut self, step: f64) {
@@ -295,6 +328,11 @@ impl Climb {
         self.now = Mean::default();
         self.watched = 0.0;
     }
+}
+
+fn determinant([a, b, c]: [[f64; 3]; 3]) -> f64 {
+    a[0] * (b[1] * c[2] - b[2] * c[1]) - a[1] * (b[0] * c[2] - b[2] * c[0])
+        + a[2] * (b[0] * c[1] - b[1] * c[0])
 }
 
 #[cfg(test)]

@@ -36,7 +36,12 @@ const DRIFT_DEVIATIONS: f64 = 4.0;
 /// After something changed, accesses per tier are counted for this long before the search.
 const LISTEN_NS: f64 = 1e8;
 /// If a tier's part of them is this far from what the pages' heat says, other pages have become hot.
-const STALE: f64 = 0.1;
+const STALE: f64 = 0.07;
+/// In balance, a tier's part of the accesses that changed by this much ends it, once so many samples say so.
+const SHIFTED: f64 = 0.05;
+const SHIFTED_SAMPLES: f64 = 4000.0;
+/// The least that a tier has to serve less before it gets hotter pages.
+const FALL: f64 = 0.03;
 /// Other pages' heat is then gathered for this long.
 const LEARN_NS: f64 = 3e8;
 
@@ -77,6 +82,10 @@ pub struct Warm {
     listen: Option<Listen>,
     /// Latencies when the machine was last at rest.
     rest: Vec<f64>,
+    /// Pairs of tiers whose faster one would serve more if it had room for more heat.
+    short: Vec<(Tier, Tier)>,
+    /// Samples per tier: of some time at rest, and since the last look at them.
+    served: [Vec<f64>; 2],
     balanced_ns: f64,
     horizon_ns: f64,
     plan: Plan,
@@ -99,6 +108,8 @@ impl Warm {
             climb: None,
             listen: None,
             rest: Vec::new(),
+            short: Vec::new(),
+            served: [Vec::new(), Vec::new()],
             balanced_ns: 0.0,
             horizon_ns: HORIZON_NS[0],
             plan: Plan::default(),
@@ -117,6 +128,7 @@ impl Warm {
     fn listen(&mut self, long: bool) {
         self.climb = None;
         self.rest.clear();
+        self.served = [Vec::new(), Vec::new()];
         let weight = vec![0.0; self.layout.capacity_pages.len()];
         self.listen = Some(Listen { left_ns: LISTEN_NS, weight, long });
     }
@@ -156,6 +168,7 @@ impl Warm {
     fn begin(&mut self, long: bool) {
         // With two tiers there is one pair, and nothing that a later pair could have changed.
         self.again = long && self.layout.capacity_pages.len() > 2;
+        self.short.clear();
         self.list_pairs();
         self.next_pair(long, false);
     }
@@ -311,6 +324,9 @@ impl Warm {
         let Some(climb) = &mut self.climb else { return };
         climb.saw(value, count, quantum.elapsed_ns as f64);
         if climb.done() {
+            if climb.is_short() {
+                self.short.push(self.pair);
+            }
             if self.pairs.is_empty() && self.again {
                 self.again = false;
                 self.list_pairs();
@@ -333,7 +349,10 @@ impl Warm {
             if !is_gentle {
                 self.rest.clear();
             }
-        } else if self.rest.is_empty() && measures {
+        } else if !measures {
+            // What this step did is no change from outside.
+            self.rest.clear();
+        } else if self.rest.is_empty() {
             self.rest = self.latencies();
         }
     }
@@ -341,10 +360,11 @@ impl Warm {
     /// In balance: whether it is time to look at the order of pages. A latency that leaves its band ends the balance.
     fn drifts(&mut self, quantum: &Quantum<'_>) -> bool {
         self.balanced_ns += quantum.elapsed_ns as f64;
+        self.look_ns -= quantum.elapsed_ns as f64;
         if self.rest.is_empty() {
             self.rest = self.latencies();
         }
-        let change = self.change();
+        let change = if self.is_shifted(quantum) { f64::INFINITY } else { self.change() };
         if change > BAND {
             let [_, least, most] = HORIZON_NS;
             self.horizon_ns = (0.5 * (self.horizon_ns + self.balanced_ns)).clamp(least, most);
@@ -352,24 +372,63 @@ impl Warm {
             self.listen(change > BAND_LONG);
             return false;
         }
-        self.look_ns -= quantum.elapsed_ns as f64;
         self.look_ns <= 0.0
     }
 
-    /// A full fast tier that holds colder pages than a slower one exchanges them.
+    /// Whether the tiers serve other parts of the accesses than at the beginning of this rest: other pages became hot.
+    fn is_shifted(&mut self, quantum: &Quantum<'_>) -> bool {
+        let [before, now] = &mut self.served;
+        now.resize(self.layout.capacity_pages.len(), 0.0);
+        for sample in quantum.samples {
+            if let Some(sum) = now.get_mut(usize::from(sample.tier)) {
+                *sum += sample.weight;
+            }
+        }
+        let all: f64 = now.iter().sum();
+        if all < SHIFTED_SAMPLES || self.look_ns > 0.0 {
+            return false;
+        }
+        if before.is_empty() {
+            *before = std::mem::take(now);
+            return false;
+        }
+        let sum: f64 = before.iter().sum();
+        before.iter().zip(now.iter()).any(|(then, now)| (then / sum - now / all).abs() > SHIFTED)
+    }
+
+    /// By how much a tier serves less than at the beginning of this rest.
+    fn fall(&self, tier: Tier) -> f64 {
+        let part = |served: &Vec<f64>| {
+            let all: f64 = served.iter().sum();
+            served.get(usize::from(tier)).filter(|_| all >= SHIFTED_SAMPLES).map(|sum| sum / all)
+        };
+        let [before, now] = &self.served;
+        part(before).zip(part(now)).map_or(0.0, |(then, now)| then - now)
+    }
+
+    /// A full fast tier that holds colder pages than a slower one exchanges them: as far as it serves less than it did, or
+    /// without limit where the search found that it would better serve more.
     fn drift(&mut self, quantum: &Quantum<'_>, room: &mut Room) {
         let order = self.seen.by_latency();
         for pair in order.windows(2) {
             let ((fast, low), (slow, high)) = (pair[0], pair[1]);
-            if high > low * (1.0 + BAND) && room.free(fast) == 0 {
+            let is_short = self.short.contains(&(fast, slow));
+            let wanted = if is_short { 1.0 } else { self.fall(fast) };
+            if wanted > FALL && high > low * (1.0 + BAND) && room.free(fast) == 0 {
                 self.plan = Plan::default();
-                let (share, more) = self.shift(quantum, (slow, fast), 1.0, room);
-                if share > 0.0 && more {
-                    return;
+                let (share, more) = self.shift(quantum, (slow, fast), wanted, room);
+                if is_short && share > 0.0 {
+                    self.served = [Vec::new(), Vec::new()];
+                    if more {
+                        return;
+                    }
                 }
             }
         }
         self.look_ns = DRIFT_NS;
+        if self.served[1].iter().sum::<f64>() >= SHIFTED_SAMPLES {
+            self.served[1].clear();
+        }
     }
 }
 
