@@ -2,6 +2,11 @@
 
 use super::{Quantum, Room, Shift, Tier};
 
+/// Pages that are looked at together.
+const BLOCK: usize = 64;
+/// Up to so many pages are found without a list of all.
+const FEW: usize = 32;
+
 /// Pages in order of heat, and what they share of all accesses.
 #[derive(Debug)]
 pub struct PageShares<'a> {
@@ -27,6 +32,9 @@ impl<'a> PageShares<'a> {
     /// The `most` hottest pages of a tier, hottest first.
     #[must_use]
     pub fn hottest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
+        if most <= FEW {
+            return few(quantum.residency, self.heat, tier, most, |heat| -heat, -self.floor);
+        }
         let mut pages = select(quantum.residency, self.heat, tier, |heat| heat > self.floor);
         first(&mut pages, most, |page| -self.heat[page as usize]);
         pages
@@ -35,6 +43,9 @@ impl<'a> PageShares<'a> {
     /// The `most` coldest pages of a tier, coldest first.
     #[must_use]
     pub fn coldest(&self, quantum: &Quantum<'_>, tier: Tier, most: usize) -> Vec<u32> {
+        if most <= FEW {
+            return few(quantum.residency, self.heat, tier, most, |heat| heat, f32::INFINITY);
+        }
         let mut pages = select(quantum.residency, self.heat, tier, |_| true);
         first(&mut pages, most, |page| self.heat[page as usize]);
         pages
@@ -80,7 +91,6 @@ impl<'a> PageShares<'a> {
 
 /// The pages of a tier whose heat is as wanted. Most blocks have none, and that is found without a branch per page.
 pub(super) fn select(residency: &[Tier], heat: &[f32], tier: Tier, wanted: impl Fn(f32) -> bool) -> Vec<u32> {
-    const BLOCK: usize = 64;
     let mut pages = Vec::new();
     for ((at, heat), first) in residency.chunks(BLOCK).zip(heat.chunks(BLOCK)).zip((0_u32..).step_by(BLOCK)) {
         let hits = at
@@ -94,6 +104,43 @@ pub(super) fn select(residency: &[Tier], heat: &[f32], tier: Tier, wanted: impl 
         }
     }
     pages
+}
+
+/// The `most` pages of a tier with the smallest keys below a limit, in order, as `select` and `first` find them. Most
+/// blocks hold none that beats those found so far, and that is found without a branch per page.
+fn few(
+    residency: &[Tier],
+    heat: &[f32],
+    tier: Tier,
+    most: usize,
+    key: impl Fn(f32) -> f32,
+    mut limit: f32,
+) -> Vec<u32> {
+    let mut found: Vec<(f32, u32)> = Vec::with_capacity(most + 1);
+    if most == 0 {
+        return Vec::new();
+    }
+    for ((at, heat), first) in residency.chunks(BLOCK).zip(heat.chunks(BLOCK)).zip((0_u32..).step_by(BLOCK)) {
+        let hits = at
+            .iter()
+            .zip(heat)
+            .fold(0_u32, |hits, (at, heat)| hits + u32::from((*at == tier) & (key(*heat) < limit)));
+        if hits == 0 {
+            continue;
+        }
+        for (page, (at, heat)) in (first..).zip(at.iter().zip(heat)) {
+            let key = key(*heat);
+            if *at == tier && key < limit {
+                // Behind its equals, which are earlier pages.
+                found.insert(found.partition_point(|(other, _)| *other <= key), (key, page));
+                found.truncate(most);
+                if found.len() == most {
+                    limit = found[most - 1].0;
+                }
+            }
+        }
+    }
+    found.into_iter().map(|(_, page)| page).collect()
 }
 
 /// The sum, in eight lanes, so that additions overlap.
@@ -117,4 +164,31 @@ pub(super) fn first(pages: &mut Vec<u32>, most: usize, key: impl Fn(u32) -> f32)
         pages.truncate(most);
     }
     pages.sort_unstable_by(order);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_pages_are_those_that_a_list_of_all_gives() {
+        let mut state = 7_u32;
+        let mut next = |below: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % below
+        };
+        for pages in [1, 63, 64, 1000] {
+            let residency: Vec<Tier> = (0..pages).map(|_| next(3) as Tier).collect();
+            // Few distinct values, so that many are equal.
+            let heat: Vec<f32> = (0..pages).map(|_| next(20) as f32 * 0.5).collect();
+            for most in [0, 1, 2, 7, FEW] {
+                let mut hot = select(&residency, &heat, 1, |heat| heat > 4.0);
+                first(&mut hot, most, |page| -heat[page as usize]);
+                assert_eq!(few(&residency, &heat, 1, most, |heat| -heat, -4.0), hot, "{pages} pages, {most}");
+                let mut cold = select(&residency, &heat, 1, |_| true);
+                first(&mut cold, most, |page| heat[page as usize]);
+                assert_eq!(few(&residency, &heat, 1, most, |heat| heat, f32::INFINITY), cold);
+            }
+        }
+    }
 }
