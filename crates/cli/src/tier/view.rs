@@ -49,15 +49,12 @@ impl View {
             )?;
             return Ok(Self::Json);
         }
+        let how = format!("policy {}, accesses by {tracker}, latencies by {latency}", wanted.policy);
         if io::stdout().is_terminal() && wanted.pid.is_some() && !wanted.once {
-            return Ok(Self::Live(Box::new(Live::start()?)));
+            return Ok(Self::Live(Box::new(Live::start(how, wanted.dry_run)?)));
         }
         let (pid, name) = (target.pid(), target.name());
-        writeln!(
-            io::stderr(),
-            "warmset: process {pid} ({name}), policy {}, accesses by {tracker}, latencies by {latency}",
-            wanted.policy
-        )?;
+        writeln!(io::stderr(), "warmset: process {pid} ({name}), {how}")?;
         Ok(Self::Lines { last: None })
     }
 
