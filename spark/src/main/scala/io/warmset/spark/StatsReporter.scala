@@ -80,7 +80,7 @@ private[spark] object StatsReporter extends Logging {
     catch { case NonFatal(failure) => logDebug("The driver was not told", failure) }
 
   /** The numbers of NativeStore.stats and of the split (0 without one), all of which become gauges. */
-  val NumberKeys: Seq[String] = Seq("budget_bytes", "pool_bytes", "used_bytes", "huge_bytes",
+  val NumberKeys: Seq[String] = Seq("budget_bytes", "pool_bytes", "used_bytes", "window_bytes", "huge_bytes",
     "resident_bytes", "live_bytes", "written_bytes_total", "read_bytes_total", "promotions_total",
     "demotions_total", "waits_total", "wait_ns_total", "streamed_total", "bounces_total",
     "mapped_total", "evictions_total", "regions", "segments", "flash_bytes", "heap_committed_bytes", "heap_used_bytes",

@@ -29,6 +29,7 @@ object ReportJson {
       number("budget_bytes"),
       number("pool_bytes"),
       number("used_bytes"),
+      number("window_bytes"),
       number("huge_bytes"),
       number("resident_bytes"),
       number("live_bytes"),

@@ -23,6 +23,8 @@ private[warmset] object Tables {
       _.poolBytes, Units.bytes),
     number("In use", "Memory that holds segments at the moment, in whole huge pages of 2 MiB.",
       _.usedBytes, Units.bytes),
+    number("Window", "Memory beside the pool into which segments are read while readers and writers hold " +
+      "all of the pool. It counts against the budget.", _.windowBytes, Units.bytes),
     Column("Huge pages", "The share of the faulted memory that the kernel keeps on huge pages, " +
       "from smaps. Less than all of it makes random access slower: `warmset doctor` says why.",
       (s: StoreStats) => Text(s.hugeShare.map(Units.percent).getOrElse("–")),
@@ -47,10 +49,10 @@ private[warmset] object Tables {
       "that wait together count twice.", _.waitNs, Units.duration),
     number("Streamed", "Segments that were read without displacing what is in memory, because " +
       "that is used more often.", _.streamed, Units.count),
-    number("Bounces", "Segments written through a buffer outside the budget, because every part " +
-      "of the budget was held by readers or writers.", _.bounces, Units.count),
-    number("Mapped", "Segments read through a mapping of the file, because every part of the " +
-      "budget was held: the slow way.", _.mapped, Units.count),
+    number("Bounces", "Segments written through a buffer beside the pool, because readers and writers " +
+      "held all of it.", _.bounces, Units.count),
+    number("Mapped", "Segments read into the window, because readers and writers held all of " +
+      "the pool.", _.mapped, Units.count),
     number("Evicted", "Cached partitions that were given up because memory and disk were full " +
       "(spark.warmset.flashMax), the least recently used first. They are computed again when read.",
       _.evictions, Units.count),

@@ -60,6 +60,7 @@ private[warmset] object ViewJson {
     "budget_bytes" -> JInt(s.budgetBytes),
     "pool_bytes" -> JInt(s.poolBytes),
     "used_bytes" -> JInt(s.usedBytes),
+    "window_bytes" -> JInt(s.windowBytes),
     "huge_bytes" -> JInt(s.hugeBytes),
     "resident_bytes" -> JInt(s.residentBytes),
     "live_bytes" -> JInt(s.liveBytes),

@@ -89,6 +89,7 @@ final case class StoreStats(
     budgetBytes: Long,
     poolBytes: Long,
     usedBytes: Long,
+    windowBytes: Long,
     hugeBytes: Long,
     residentBytes: Long,
     liveBytes: Long,
@@ -120,6 +121,7 @@ final case class StoreStats(
     budgetBytes + that.budgetBytes,
     poolBytes + that.poolBytes,
     usedBytes + that.usedBytes,
+    windowBytes + that.windowBytes,
     hugeBytes + that.hugeBytes,
     residentBytes + that.residentBytes,
     liveBytes + that.liveBytes,
@@ -164,7 +166,7 @@ final case class SplitStats(
 }
 
 object StoreStats {
-  val Zero: StoreStats = StoreStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "")
+  val Zero: StoreStats = StoreStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "")
 
   /** The words that occur in either, once each. */
   private def words(a: String, b: String): String =
