@@ -27,18 +27,20 @@ def suite(monkeypatch) -> ModuleType:
 
 def program(unused: float = 0.1, **median: float) -> dict:
     median = {name.replace("_", " "): value for name, value in median.items()}
-    return {"median": median, "unused": unused}
+    # Two timed runs that differ by a tenth of their median.
+    seconds = {name: [0.95 * value, 1.05 * value] for name, value in median.items()}
+    return {"median": median, "seconds": seconds, "unused": unused}
 
 
 def test_figures_are_means_over_programs_and_the_worst_of_all(suite: ModuleType):
     results = {
         "128": {
-            "a": program(0.1, cold=1.0, run=0.5, warm=0.5, warm_run=0.51),
-            "b": program(0.3, cold=2.0, run=1.8, warm=1.0, warm_run=1.2),
+            "a": program(0.1, cold=1.0, run=0.5, warm=0.5, warm_run=0.51, vmtouch=1.0),
+            "b": program(0.3, cold=2.0, run=1.8, warm=1.0, warm_run=1.2, vmtouch=1.8),
         },
         "default": {
-            "a": program(0.1, cold=1.0, run=1.1, warm=0.5, warm_run=0.5, vmtouch=2.2),
-            "b": program(0.3, cold=2.0, run=1.0, warm=1.0, warm_run=1.0, vmtouch=1.0),
+            "a": program(0.1, cold=1.0, run=1.1, warm=0.5),
+            "b": program(0.3, cold=2.0, run=1.0, warm=1.0),
         },
     }
     recorded = {"a": {"median": {"plain": 1.0, "root": 1.1, "user": 1.5}}}
@@ -50,7 +52,8 @@ def test_figures_are_means_over_programs_and_the_worst_of_all(suite: ModuleType)
         "gap_closed": 0.5,
         "worst": 0.2,
         "worst_cold": 0.1,
-        "warm_overhead_ms": 5.0,
+        "scatter_warm": 0.05,
+        "warm_overhead_ms": 105.0,
         "unused_fraction": 0.2,
         "vs_vmtouch": 1.5,
         "learn_root_ratio": 1.1,
