@@ -9,6 +9,7 @@ PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 say() { echo "setup: $*" >&2; }
 die() { say "$*"; exit 1; }
 has() { command -v "$1" >/dev/null 2>&1; }
+[ "$(uname -s)" = Linux ] || die "Warmset runs on Linux only, and this is $(uname -s); a virtual machine with Linux will do"
 is_root() { [ "$(id -u)" = 0 ]; }
 
 # Whether the second version is the first or newer.
@@ -64,9 +65,9 @@ install_rust() {
     say "for cargo in your own shell: . ${CARGO_HOME:-$HOME/.cargo}/env"
 }
 
-# Fails with one line unless Rust is new enough for this workspace and could not be installed. A Rust that is there
-# is its owner's.
-rust() {
+# What keeps Rust from being used here, in one line; nothing where it is new enough for this workspace. A Rust that is
+# there is its owner's.
+rust_problem() {
     local needed found wanted
     needed=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
     wanted="please install Rust $needed or newer (https://rustup.rs)"
@@ -74,24 +75,61 @@ rust() {
         install_rust "$needed"
     fi
     found=$(rust_version) || true
-    [ -n "$found" ] && cargo --version >/dev/null 2>&1 || die "$wanted; there is no cargo and rustc that work on the PATH"
-    at_least "$needed" "$found" || die "$wanted; the rustc on the PATH is $found"
+    if [ -z "$found" ] || ! cargo --version >/dev/null 2>&1; then
+        echo "$wanted; there is no cargo and rustc that work on the PATH"
+    elif ! at_least "$needed" "$found"; then
+        echo "$wanted; the rustc on the PATH is $found"
+    fi
 }
 
+# The first Python on the PATH that is new enough; Ubuntu 22.04's `python3` is 3.10, with python3.11 beside it.
+python() {
+    local name
+    for name in python3 python3.14 python3.13 python3.12 python3.11; do
+        if has "$name" && "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+# The packages of a Python that is new enough and can make virtual environments; none where there is one.
+python_packages() {
+    local name
+    if name=$(python); then
+        "$name" -c 'import ensurepip, venv' 2>/dev/null || echo "$name-venv"
+    elif ! has apt-cache || [ "$(apt-cache show python3.11 2>/dev/null | head -c 1)" ]; then
+        echo python3.11 python3.11-venv
+    else
+        echo python3 python3-venv
+    fi
+}
+
+# Names everything that is missing at once, where it cannot be installed.
 base() {
-    local missing=()
+    local missing=() problems=() problem
+    is_root && has apt-get && { has javac && python >/dev/null || apt-get update -qq >&2; }
     has cc || missing+=(build-essential)
     has make || missing+=(make)
     has git || missing+=(git)
-    has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
-    if ! has javac || [ "$(java_major)" -lt 17 ]; then
-        is_root && has apt-get && apt-get update -qq >&2
-        missing+=("$(jdk_package)")
-    fi
+    # shellcheck disable=SC2046 # Words are packages.
+    missing+=($(python_packages))
+    if ! has javac || [ "$(java_major)" -lt 17 ]; then missing+=("$(jdk_package)"); fi
     has mvn || missing+=(maven)
-    packages "${missing[@]}"
-    rust
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "please install Python 3.11 or newer"
+    if [ ${#missing[@]} -gt 0 ] && is_root && has apt-get; then
+        packages "${missing[@]}"
+        python >/dev/null || problems+=("please install Python 3.11 or newer: this system's packages have none")
+    elif [ ${#missing[@]} -gt 0 ] && has apt-get; then
+        problems+=("please run: sudo apt-get install --no-install-recommends ${missing[*]}")
+    elif [ ${#missing[@]} -gt 0 ]; then
+        problems+=("please install the equivalents of: ${missing[*]}")
+    fi
+    problem=$(rust_problem)
+    [ -z "$problem" ] || problems+=("$problem")
+    [ ${#problems[@]} -eq 0 ] && return
+    for problem in "${problems[@]}"; do say "$problem"; done
+    exit 1
 }
 
 has_rust_tools() {
@@ -112,9 +150,13 @@ check_tools() {
 # The tab in the Spark UI is tested in a headless browser; the README's commands use jq.
 test_tools() {
     local missing=()
-    has chromium || missing+=(chromium)
-    has chromedriver || missing+=(chromium-driver)
     has jq || missing+=(jq)
+    if ! has chromium && ! has chromium-browser && ! has google-chrome; then
+        # Ubuntu's packages of this name only lead to a snap, which brings its own driver.
+        if [ "$(. /etc/os-release && echo "$ID")" = ubuntu ]; then missing+=(chromium-browser); else missing+=(chromium chromium-driver); fi
+    elif has chromium && ! has chromedriver && [ "$(command -v chromium)" = /usr/bin/chromium ]; then
+        missing+=(chromium-driver)
+    fi
     packages "${missing[@]}"
 }
 
@@ -226,7 +268,7 @@ maven() {
 venv() {
     local dir=$1 requirements=$2
     say "installing $requirements into $dir"
-    [ -x "$dir/bin/python" ] || python3 -m venv "$dir"
+    [ -x "$dir/bin/python" ] || "$(python)" -m venv "$dir"
     "$dir/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements" >&2
 }
 

@@ -42,7 +42,7 @@ class Machine:
             (self.bin / tool).symlink_to(shutil.which(tool) or pytest.fail(f"this machine has no {tool}"))
         (self.bin / "python3").symlink_to(sys.executable)
         self.has("id", f"echo {self.user}")
-        self.has("uname", "echo x86_64")
+        self.has("uname", '[ "$1" = -s ] && echo Linux || echo x86_64')
         for name, script in PRESENT.items():
             self.has(name, script)
 
@@ -121,6 +121,33 @@ def test_without_root_nothing_is_installed(tmp_path: Path) -> None:
     done = machine.setup("base")
     assert done.returncode == 1 and "please install Rust 1.85" in done.stderr
     assert not [call for call in machine.calls if call.startswith(("apt-get", "curl"))]
+
+
+def test_without_root_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, user=1000)
+    machine.has_apt("1.85.0")
+    for name in ("mvn", "cc", "python3"):
+        (machine.bin / name).unlink()
+    machine.has("python3", "exit 1")
+    done = machine.setup("base")
+    assert done.returncode == 1
+    apt, rust = done.stderr.splitlines()
+    assert apt.endswith("install --no-install-recommends build-essential python3 python3-venv maven")
+    assert "please install Rust 1.85" in rust
+
+
+def test_a_newer_python_beside_an_old_one_is_found_by_its_name(machine: Machine) -> None:
+    machine.has_rust("1.85.0")
+    (machine.bin / "python3").rename(machine.bin / "python3.12")
+    machine.has("python3", "exit 1")
+    assert machine.setup("base").returncode == 0
+
+
+def test_other_systems_are_refused_in_one_sentence(machine: Machine) -> None:
+    machine.has("uname", "echo Darwin")
+    done = machine.setup("base")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1 and "runs on Linux only, and this is Darwin" in done.stderr
 
 
 def test_a_rust_that_is_there_is_its_owners(machine: Machine) -> None:
