@@ -215,7 +215,9 @@ $(NATIVE): $(RUST_SOURCES) $(STAMPS)/base
 .PHONY: jar build
 build: jar
 jar: $(JAR) ## Build the plugin, spark/target/*.jar, with the native library inside
-$(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven
+$(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
+	@mkdir -p target/notices
+	python3 scripts/notices.py warmset-jni > target/notices/THIRD-PARTY-NOTICES.txt
 	$(MVN) package -DskipTests
 	@touch $@
 
@@ -224,5 +226,6 @@ $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	@touch $@
 
 .PHONY: clean
-clean: ## Remove what was built (not the data, not the virtual environments)
-	rm -rf target spark/target
+clean: ## Remove what was built (not the data, the virtual environments and the README's target/try)
+	rm -rf spark/target
+	if [ -d target ]; then find target -mindepth 1 -maxdepth 1 ! -name try -exec rm -rf {} +; fi

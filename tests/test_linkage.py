@@ -88,3 +88,15 @@ def test_nothing_is_missing(version: str) -> None:
     jars = sorted((paths.spark_home(version) / "jars").glob("*.jar"))
     found = linkage.problems(paths.plugin_jar(), jars, OURS)
     assert {problem for problem in found if not problem.startswith(BUNDLED)} == ABSENT[version]
+
+
+def test_the_jar_brings_the_licences_of_what_it_bundles() -> None:
+    with zipfile.ZipFile(paths.plugin_jar()) as jar:
+        notices = jar.read("META-INF/THIRD-PARTY-NOTICES.txt").decode()
+        fory = jar.read("META-INF/NOTICE").decode()
+    assert "Apache Fory" in fory
+    for crate in ("io-uring", "jni", "parking_lot", "rustix", "serde_json"):
+        assert f"\n{crate} " in notices
+    # Tests' and build scripts' crates are not in the library.
+    assert "\nproptest " not in notices and "\nsyn " not in notices
+    assert "Permission is hereby granted" in notices
