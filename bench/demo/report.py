@@ -39,7 +39,7 @@ def figures(stock: Player, warmset: Player, equal: bool | None) -> dict:
 
 def table(stock: Player, warmset: Player, options: argparse.Namespace, budget: int, limit: int) -> str:
     """The table side by side, and a line on each engine that died."""
-    grouped = f"each in a memory group of {limit >> 20} MiB" if stock.group else "without a memory group"
+    grouped = f"each in a memory cgroup of {limit >> 20} MiB" if stock.group else "without a memory cgroup"
     lines = [
         f"lineitem at scale {options.scale:g}, cached; {budget >> 20} MiB of heap and pool, {grouped}",
         "",
@@ -75,7 +75,7 @@ def readme(options: argparse.Namespace, cpus: int, budget: int, limit: int) -> s
 
 `make demo{quick}` on the machine described in `raw.json`. TPC-H `lineitem` at scale {options.scale:g} (prices as
 doubles) is cached by stock Spark 4.2 (`df.cache()`, {budget >> 20} MiB of heap) and by Spark with Warmset
-({budget >> 20} MiB of heap and pool), each in local mode on {cpus} cores, in a process and a memory group of
+({budget >> 20} MiB of heap and pool), each in local mode on {cpus} cores, in a process and a memory cgroup of
 {limit >> 20} MiB of its own.
 Five queries are run in interleaved rounds, each as a new query object: one warm-up, then {options.rounds} that count.
 At the end they are asked once of the Parquet files, without plugin and cache, for the rows to compare with.

@@ -1,1 +1,1 @@
-"""What the benchmarks share: data, engines in child processes, memory groups, statistics, and where results go."""
+"""What the benchmarks share: data, engines in child processes, cgroups, statistics, and where results go."""

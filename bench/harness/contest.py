@@ -1,4 +1,4 @@
-"""Engines that play the same queries in interleaved rounds, each in a process and a memory group of its own.
+"""Engines that play the same queries in interleaved rounds, each in a process and a memory cgroup of its own.
 
 Invariant: in every round each living engine runs each query once, and the order of the engines rotates, so that a
 machine that slows down slows all of them. The first rounds are warm-ups and are not kept.

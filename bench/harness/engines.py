@@ -1,7 +1,7 @@
 """The engines that are compared: how Spark is configured for each, within the same total memory.
 
 `memory_bytes` is what an engine may use for heap, off-heap pool and Warmset's pool together. What a JVM needs besides
-(metaspace, code, stacks, the collector's tables) and the page cache come on top, from the memory group, alike for all.
+(metaspace, code, stacks, the collector's tables) and the page cache come on top, from the memory cgroup, alike for all.
 """
 
 from __future__ import annotations

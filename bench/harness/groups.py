@@ -98,7 +98,7 @@ def find_place() -> Place | None:
 def why_none() -> str:
     """What to say where `find_place` finds nothing."""
     return (
-        "WITHOUT A MEMORY GROUP: this user may not make a memory cgroup (root in a v1 or v2 hierarchy can); "
+        "WITHOUT A MEMORY CGROUP: this user may not make a memory cgroup (root in a v1 or v2 hierarchy can); "
         "heap and pool sizes still bind, the page cache is unlimited for both sides"
     )
 

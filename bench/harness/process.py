@@ -1,4 +1,4 @@
-"""An engine in a child process: started in its memory group, told what to do over a socket, and watched while it dies.
+"""An engine in a child process: started in its memory cgroup, told what to do over a socket, and watched while it dies.
 
 Invariant: when an `Engine` is closed no process of it is left. A call either returns, or raises `EngineDied` with what
 killed the engine and during which step.

@@ -1,6 +1,6 @@
 """How an engine is set: its heap, its collector, its serialiser, and for Warmset a pool, all within one total.
 
-The total is the limit of the memory group. What the heap leaves of it, stock Spark has as page cache for the blocks it
+The total is the limit of the memory cgroup. What the heap leaves of it, stock Spark has as page cache for the blocks it
 put on disk; Warmset has it as pool. Either needs some of it beside both: metaspace, code, stacks, the collector's
 tables, the Python driver.
 """

@@ -22,7 +22,7 @@ QUICK_WORKLOADS = ("lgr", "objects")
 
 @dataclass(frozen=True)
 class Options:
-    """What is run, and how large. A total is the limit of an engine's memory group: heap, pool, all else."""
+    """What is run, and how large. A total is the limit of an engine's memory cgroup: heap, pool, all else."""
 
     quick: bool
     parts: tuple[str, ...]

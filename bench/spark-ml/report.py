@@ -91,7 +91,7 @@ def readme(options: Options, raw_file: str, chart_file: str) -> str:
 `make bench B=spark-ml{quick} ARGS="{arguments}"`, on the machine described in `{raw_file}`, which has all options,
 settings and figures; `{chart_file}` shows the passes.
 
-Each engine is Spark 4.3 in local mode on {options.cpus} cores in a process of its own, in a memory group that holds
+Each engine is Spark 4.3 in local mode on {options.cpus} cores in a process of its own, in a memory cgroup that holds
 all it has: heap, pool, what a JVM needs besides, the Python driver, and the page cache of the blocks that it wrote to
 disk. The total is the same for both. {options.rows} rows of 50 doubles, {precision},
 are read from Parquet by ordinary `fit` calls in PySpark, {options.iterations} iterations each; the trainers cache what

@@ -47,7 +47,7 @@ SHUFFLED_ROWS = 6
 README = """# spark-split
 
 `make bench B=spark-split{quick}`, on the machine described in `raw.json`, which has all figures. Every engine is Spark
-4.3 with Warmset in a memory group of {budget} MiB of heap and pool together, plus {overhead} MiB for what a JVM needs
+4.3 with Warmset in a memory cgroup of {budget} MiB of heap and pool together, plus {overhead} MiB for what a JVM needs
 besides. Some have a fixed heap ({shares} of the budget); one has `spark.warmset.totalMemory`. All have G1 with regions
 of 4 MiB. Each runs each workload asked for ({rows} rows, {iterations} iterations) once a round, alone, in a new
 process, after a warm-up on a part of the data (not in the quick form). A round is every split once; there are {rounds}.

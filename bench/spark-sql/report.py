@@ -96,7 +96,7 @@ def readme(options: Options, raw_file: str) -> str:
 `make bench B=spark-sql{quick} ARGS="--parts {",".join(options.parts)} --form {options.form}"`, on the machine described
 in `{raw_file}`, which has all options and figures.
 
-Each engine is Spark in local mode on {options.cpus} cores in a process of its own, in a memory group of its heap and
+Each engine is Spark in local mode on {options.cpus} cores in a process of its own, in a memory cgroup of its heap and
 pool plus {OVERHEAD_BYTES >> 20} MiB for what a JVM needs besides ({FITS_OVERHEAD_BYTES >> 20} MiB in `fits`).
 All engines of a batch are alive at once and play five queries in interleaved rounds whose order rotates:
 {options.warmups} warm-up, then {options.rounds} that count. Every run is a new query object; a result column's name

@@ -1,4 +1,4 @@
-"""Memory groups: the limit binds, a kill is seen, and nothing is left behind."""
+"""Memory cgroups: the limit binds, a kill is seen, and nothing is left behind."""
 
 from __future__ import annotations
 

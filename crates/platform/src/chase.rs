@@ -51,11 +51,11 @@ impl Chase {
     }
 
     /// Nanoseconds per step, followed for about that long.
-    pub fn latency_ns(&mut self, patience: Duration) -> f64 {
+    pub fn latency_ns(&mut self, timeout: Duration) -> f64 {
         self.walk(STEPS_WARM);
         let begin = Instant::now();
         let mut steps = 0_usize;
-        while steps == 0 || begin.elapsed() < patience {
+        while steps == 0 || begin.elapsed() < timeout {
             self.walk(STEPS);
             steps += STEPS;
         }

@@ -58,17 +58,17 @@ impl Target {
         process(&Root::live(), self.pid).is_some_and(|now| now.start_ticks == self.start_ticks && !now.ended)
     }
 
-    /// Waits for its end, no longer than `patience`, or until a signal comes in.
-    pub fn wait(&self, patience: Duration) {
-        let patience = Timespec {
-            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: patience.subsec_nanos().into(),
+    /// Waits for its end, no longer than `timeout`, or until a signal comes in.
+    pub fn wait(&self, timeout: Duration) {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
         };
         let mut waited = Vec::new();
         if let Some(descriptor) = &self.descriptor {
             waited.push(PollFd::new(descriptor, PollFlags::IN));
         }
-        let _ = poll(&mut waited, Some(&patience));
+        let _ = poll(&mut waited, Some(&timeout));
     }
 
     /// The descriptor, where the kernel has such.

@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.unsafe.Platform
 
-/** Whatever numbers cross the border to native code, the answer is an exception and the store works on. */
+/** Whatever numbers cross the JNI boundary, the answer is an exception and the store works on. */
 class StoreMisuseSuite extends AnyFunSuite with BeforeAndAfterAll {
   private val directory = Files.createTempDirectory("warmset-misuse").toFile
   private val Wrong = Seq(0L, -1L, 12345L, Long.MaxValue, Long.MinValue)

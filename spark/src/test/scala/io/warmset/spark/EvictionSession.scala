@@ -16,7 +16,7 @@ trait EvictionSession extends WarmsetSession with TimeLimits { this: Suite =>
   private val FlashMax = 24L << 20
 
   /** A task that waited for a lock would do so for ever. */
-  protected val Patience = Span(120, Seconds)
+  protected val Timeout = Span(120, Seconds)
   private implicit val signaler: Signaler = ThreadSignaler
 
   override protected def settings: Map[String, String] = Map(
@@ -53,7 +53,7 @@ trait EvictionSession extends WarmsetSession with TimeLimits { this: Suite =>
       Thread.sleep(1)
     })
     watcher.start()
-    try failAfter(Patience)(body) finally {
+    try failAfter(Timeout)(body) finally {
       done.set(true)
       watcher.join()
       assert(most.get <= FlashMax, "more disk space was taken than spark.warmset.flashMax")

@@ -25,7 +25,7 @@ class EvictionSuite extends AnyFunSuite with EvictionSession {
     val result = new AtomicReference[scala.util.Try[T]]
     val thread = new Thread(() => result.set(scala.util.Try(body)))
     thread.start()
-    () => { thread.join(Patience.totalNanos / 1000000); result.get.get }
+    () => { thread.join(Timeout.totalNanos / 1000000); result.get.get }
   }
 
   /** A scan that stops at a row of the first partition until `Signals` let it go on. */
@@ -111,7 +111,7 @@ class EvictionSuite extends AnyFunSuite with EvictionSession {
     assert(Signals.reached.await(30, TimeUnit.SECONDS))
     // A task that starts after the release would cache its partition once more.
     val tracker = spark.sparkContext.statusTracker
-    eventually(timeout(Patience)) {
+    eventually(timeout(Timeout)) {
       val running = tracker.getActiveStageIds().flatMap(tracker.getStageInfo(_))
       assert(running.map(_.numCompletedTasks()).sum == Partitions - 1)
     }

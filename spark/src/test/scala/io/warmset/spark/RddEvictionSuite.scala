@@ -50,14 +50,14 @@ class RddEvictionSuite extends AnyFunSuite with EvictionSession {
         val before = evictions
         assert(inRegions(a.id) == Partitions && before == evictions, "one RDD fits")
         // The first half of A is younger now, and where values are read perhaps the next two, which may have been begun.
-        val begun = if (level == StorageLevel.MEMORY_AND_DISK_SER) 0 else 2
+        val prefetched = if (level == StorageLevel.MEMORY_AND_DISK_SER) 0 else 2
         spark.sparkContext.runJob(a, (read: Iterator[_]) => read.size, 0 until Partitions / 2)
         b.count()
         val gone = All -- cached(a.id)
         assert(gone.nonEmpty && evictions - before == gone.size)
         assert(inRegions(b.id) == Partitions, "the new RDD is in regions, wholly")
-        val (older, younger) = (gone.count(_ >= Partitions / 2 + begun), gone.count(_ < Partitions / 2))
-        assert(older == Partitions / 2 - begun || younger == 0, s"$gone went")
+        val (older, younger) = (gone.count(_ >= Partitions / 2 + prefetched), gone.count(_ < Partitions / 2))
+        assert(older == Partitions / 2 - prefetched || younger == 0, s"$gone went")
         assert(onMaster(a.id) == All -- gone, "what the master knows of A")
         assert(computed.value == Partitions * PartitionElements)
         assertRight(a, 0)

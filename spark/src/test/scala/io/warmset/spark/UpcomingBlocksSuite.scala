@@ -9,7 +9,7 @@ import org.apache.spark.storage.{RDDBlockId, StorageLevel}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Span}
 
-/** The next block of an RDD is begun while the one before it is read. */
+/** The next block of an RDD is prefetched while the one before it is read. */
 class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
   import UpcomingBlocksSuite._
 
@@ -37,24 +37,24 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
 
   private lazy val expected = sums(elements())
 
-  /** Reads the first blocks only, and so leaves others begun. */
+  /** Reads the first blocks only, and so leaves others prefetched. */
   private def beginSome(rdd: RDD[Array[Double]]): Unit = {
     assert(sums(rdd, 0 until 4) == expected.take(4))
-    assert(pins > 0, "blocks are begun that nobody reads yet")
+    assert(pins > 0, "blocks are prefetched that nobody reads yet")
   }
 
-  test("scans again and again: most blocks are begun before their tasks, and nothing stays held") {
+  test("scans again and again: most blocks are prefetched before their tasks, and nothing stays held") {
     val rdd = persisted()
     for (_ <- 1 to 3) {
-      val (found, begun) = handedOut(sums(rdd))
+      val (found, prefetched) = handedOut(sums(rdd))
       assert(found == expected)
-      assert(begun >= Partitions / 2 && begun <= Partitions, s"$begun of $Partitions were begun")
+      assert(prefetched >= Partitions / 2 && prefetched <= Partitions, s"$prefetched of $Partitions were prefetched")
     }
     eventually(assert(pins == 0))
     rdd.unpersist(blocking = true)
   }
 
-  test("blocks that are begun and not read are given back, and read later all the same") {
+  test("blocks that are prefetched and not read are given back, and read later all the same") {
     val rdd = persisted()
     beginSome(rdd)
     eventually(assert(pins == 0))
@@ -73,7 +73,7 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
     eventually(timeout(Span(1000, Millis)))(assert(regions.isEmpty))
   }
 
-  test("a block that cannot be read when it is begun is not taken for an empty one: its task finds out") {
+  test("a block that cannot be read when it is prefetched is not taken for an empty one: its task finds out") {
     // One segment a block: a reader that has lost it has nothing left to fail on.
     val rdd = persisted(elements(Partitions * Width / 8))
     val expected = sums(rdd)
@@ -81,7 +81,7 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
     val (read, lost) = (0 until 4, 4 until 8)
     val blocks = lost.map(RDDBlockId(rdd.id, _))
     regions.map(_.path("id").asLong).filter(RegionBlocks.of(_).exists(blocks.contains(_))).foreach(StoreAccess.destroy)
-    assert(sums(rdd, read) == expected.take(4), "some of the others are begun, in vain")
+    assert(sums(rdd, read) == expected.take(4), "some of the others are prefetched, in vain")
     for (split <- lost) {
       val error = intercept[org.apache.spark.SparkException](sums(rdd, split to split))
       assert(error.getMessage.contains("cannot be read"), error.getMessage)
@@ -103,12 +103,12 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
     rdd.unpersist(blocking = true)
   }
 
-  test("what is begun makes room for what is written: nothing stays on the heap for it") {
+  test("what is prefetched makes room for what is written: nothing stays on the heap for it") {
     inSession("spark.master" -> "local[6]", "spark.warmset.flashMax" -> "24m") {
       // Some 3.5 MB a partition: memory and disk have room for one such RDD, and a little more.
       val rdd = persisted(elements(Partitions * Width / 2))
       for (_ <- 1 to 2) rdd.count()
-      assert(pins > 0, "the next pass is begun")
+      assert(pins > 0, "the next pass is prefetched")
       val other = persisted(elements(Partitions * Width / 2).map(_.reverse))
       assert(sums(other).zip(sums(rdd)).forall { case (one, two) => (one - two).abs < 1e-6 })
       rdd.unpersist(blocking = true)
@@ -116,7 +116,7 @@ class UpcomingBlocksSuite extends AnyFunSuite with WarmsetSession {
     }
   }
 
-  test("nothing is begun where nothing is to be brought in ahead") {
+  test("nothing is prefetched where nothing is to be brought in ahead") {
     inSession("spark.warmset.prefetch.max" -> "0") {
       val rdd = persisted()
       assert(handedOut(sums(rdd)) == ((expected, 0L)))

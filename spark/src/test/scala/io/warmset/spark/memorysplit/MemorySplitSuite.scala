@@ -264,7 +264,7 @@ class MemorySplitSuite extends AnyFunSuite with BeforeAndAfterAll with Eventuall
     } finally store.close()
   }
 
-  test("wrong numbers at the border are refused") {
+  test("wrong numbers at the JNI boundary are refused") {
     val store = openStore(64 * MiB)
     try {
       def refused(body: => Any) = assert(intercept[IllegalArgumentException](body).getMessage.nonEmpty)
