@@ -19,8 +19,8 @@ UNDONE = re.compile(
 )
 IGNORED_TEST = re.compile(r"#\[ignore|@Ignore|@Disabled|pytest\.mark\.skip\(\s*\)")
 ROOT_FILES = {
-    ".gitignore", "CHANGELOG.md", "Cargo.lock", "Cargo.toml", "LICENSE", "Makefile", "README.md", "clippy.toml",
-    "deny.toml", "pyproject.toml", "rustfmt.toml",
+    ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml", "LICENSE", "Makefile", "README.md",
+    "SECURITY.md", "clippy.toml", "deny.toml", "pyproject.toml", "rustfmt.toml",
 }  # fmt: skip
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"```.*?```", re.DOTALL)
