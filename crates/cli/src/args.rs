@@ -98,6 +98,9 @@ pub struct SimArgs {
     /// Run on this many cores; the figures do not depend on it [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
+    /// Without a scenario: also run `warm` and the others on the scenarios that it was not tuned on
+    #[arg(long, conflicts_with = "scenario")]
+    pub held_out: bool,
 }
 
 /// The options of `warmset learn`.

@@ -19,4 +19,4 @@ pub use machine::{Load, State, TierModel, solve};
 pub use published::{Against, Cell, POLICIES, Report, Runs, report, timed};
 pub use run::{Outcome, Point, run};
 pub use scenario::{Access, Event, Scenario, ScenarioError};
-pub use shipped::{HELD_OUT, SHIPPED, shipped};
+pub use shipped::{HELD_OUT, OWN, SHIPPED, shipped};

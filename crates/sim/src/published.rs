@@ -10,7 +10,7 @@ use crate::best::best_static;
 use crate::figures;
 use crate::run::{Outcome, run};
 use crate::scenario::{Event, Scenario};
-use crate::shipped::{HELD_OUT, shipped};
+use crate::shipped::{HELD_OUT, OWN, shipped};
 use crate::tables;
 
 /// The policies that are run, `warm` last.
@@ -107,7 +107,7 @@ struct Case {
 }
 
 /// All scenarios.
-fn cases() -> Vec<Case> {
+fn cases(held_out: bool) -> Vec<Case> {
     let mut all = Vec::new();
     let mut add = |table, name: String, scenario| all.push(Case { table, name, scenario });
     let base = |name: &str| shipped(name).unwrap_or_else(|| Scenario::gups(0.0));
@@ -137,7 +137,10 @@ fn cases() -> Vec<Case> {
     for name in ["hot-set-move", "hot-set-move-3x", "contention-change"] {
         add("dynamic", name.into(), base(name));
     }
-    for name in HELD_OUT {
+    for name in OWN {
+        add("own", name.into(), base(name));
+    }
+    for name in HELD_OUT.into_iter().filter(|_| held_out) {
         add("held out", name.into(), base(name));
     }
     all
@@ -163,10 +166,10 @@ pub fn timed(scenario: &Scenario, policy: &str) -> Scenario {
     scenario
 }
 
-/// Runs everything, on as many threads.
+/// Runs everything, on as many threads; the held-out scenarios only if they are asked for.
 #[must_use]
-pub fn report(seed: u64, threads: usize) -> Report {
-    let mut cases = cases();
+pub fn report(seed: u64, threads: usize, held_out: bool) -> Report {
+    let mut cases = cases(held_out);
     cases.iter_mut().for_each(|case| case.scenario.seed = seed);
     let runs = run_all(&cases, threads);
     Report { schema: 2, simulated: true, seed, cells: tables::cells(&runs), warm: tables::warm(&runs), runs }

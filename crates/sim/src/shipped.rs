@@ -23,10 +23,33 @@ shipped!(
     "oscillating",
     "large-hot-set",
     "slow-contention",
+    "both-contended",
+    "computing",
+    "cores-change",
+    "drifting-hot-set",
+    "equal-tiers",
+    "four-tiers",
+    "narrow-slow-tier",
+    "quick-contention",
+    "slow-oscillation",
 );
 
-/// The scenarios that are no published experiment: nothing was tuned on them.
-pub const HELD_OUT: [&str; 5] = ["three-tiers", "uniform", "oscillating", "large-hot-set", "slow-contention"];
+/// Scenarios that are no published experiment, on which `warm`'s constants were checked while they were chosen.
+pub const OWN: [&str; 5] = ["three-tiers", "uniform", "oscillating", "large-hot-set", "slow-contention"];
+
+/// Scenarios that were written when `warm` was done. One of them, `narrow-slow-tier`, showed that its copies saturated a
+/// tier; what limits them since was found with it, and leaves the others' figures as they were.
+pub const HELD_OUT: [&str; 9] = [
+    "both-contended",
+    "computing",
+    "cores-change",
+    "drifting-hot-set",
+    "equal-tiers",
+    "four-tiers",
+    "narrow-slow-tier",
+    "quick-contention",
+    "slow-oscillation",
+];
 
 /// The shipped scenario of that name.
 #[must_use]

@@ -1,6 +1,6 @@
 //! The figures that the pages state, with some room: a change of the model or of a policy that moves them is noticed.
 
-use warmset_sim::{HELD_OUT, Scenario, best_static, run, shipped, timed};
+use warmset_sim::{HELD_OUT, OWN, Scenario, best_static, run, shipped, timed};
 
 fn gbps(scenario: &Scenario, policy: &str) -> f64 {
     run(&timed(scenario, policy), policy).unwrap().gbps
@@ -31,7 +31,7 @@ fn warm_is_close_to_the_best_static_split_at_any_contention_and_seed() {
 
 #[test]
 fn warm_holds_up_in_the_scenarios_that_nobody_tuned_to() {
-    for name in HELD_OUT {
+    for name in OWN.into_iter().chain(HELD_OUT) {
         let scenario = shipped(name).unwrap();
         let (warm, other) = (run(&scenario, "warm").unwrap(), run(&scenario, "hemem+colloid").unwrap());
         assert!(
@@ -58,4 +58,12 @@ fn a_moved_hot_set_is_followed() {
         outcome.gbps,
         outcome.convergence_s
     );
+}
+
+#[test]
+fn copies_do_not_saturate_a_narrow_tier() {
+    let scenario = shipped("narrow-slow-tier").unwrap();
+    let (outcome, best) = (run(&scenario, "warm").unwrap(), best_static(&scenario).0);
+    assert!(outcome.gbps > 0.85 * best, "{} of {best}", outcome.gbps);
+    assert!(outcome.migration_share < 0.01, "{}", outcome.migration_share);
 }

@@ -8,7 +8,7 @@ use crate::args::SimArgs;
 
 /// Runs all of them.
 pub fn run(args: &SimArgs, threads: usize) -> io::Result<()> {
-    let report = report(args.seed.unwrap_or(1), threads);
+    let report = report(args.seed.unwrap_or(1), threads, args.held_out);
     if let Some(directory) = &args.svg {
         super::say_charts(&draw_published(&report.runs, directory).map_err(io::Error::other)?);
     }

@@ -143,10 +143,10 @@ impl Climb {
         self.phase == Phase::Done
     }
 
-    /// Whether the machine is at rest and is being measured.
+    /// For how long the machine has been at rest and measured, if it is.
     #[must_use]
-    pub fn measures(&self) -> bool {
-        self.phase == Phase::Measure
+    pub fn measured_ns(&self) -> Option<f64> {
+        (self.phase == Phase::Measure).then_some(self.now.time_ns)
     }
 
     /// Whether the long first step is under way.

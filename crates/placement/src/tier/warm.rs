@@ -16,6 +16,8 @@ const BAND: f64 = 0.10;
 const BAND_LONG: f64 = 0.25;
 /// Latencies are smoothed over this time.
 const SMOOTH_NS: f64 = 3e7;
+/// After copies, smoothed latencies are those of rest only after this time.
+const CALM_NS: f64 = 3.0 * SMOOTH_NS;
 /// What is known at first comes from this much time.
 const START_NS: f64 = 2e8;
 /// How long a balance is taken to hold at first, at least and at most.
@@ -24,6 +26,9 @@ const HORIZON_NS: [f64; 3] = [60e9, 2e9, 60e9];
 const COPY_OVERLAP: f64 = 4.0;
 /// Once most is done, the search copies at this part of the mover's speed.
 const GENTLE: f64 = 1.0 / 3.0;
+/// Where a tier's latency is this many times the least that was seen, copies take no more than this part of its traffic.
+const SATURATED: f64 = 2.0;
+const COPIES_PART: f64 = 0.25;
 /// A long step ends at pages with less than this part of the mean heat: their order can wait.
 const SWEEP_HEAT: f64 = 0.25;
 /// The order of pages is found again after this time.
@@ -32,6 +37,8 @@ const PLAN_NS: f64 = 1e8;
 const DRIFT_NS: f64 = 5e8;
 /// Two pages are exchanged then if their heat differs by this many deviations of their counts.
 const DRIFT_DEVIATIONS: f64 = 4.0;
+/// The same for the search while copies are limited.
+const LIMITED_DEVIATIONS: f64 = 1.5;
 
 /// After something changed, accesses per tier are counted for this long before the search.
 const LISTEN_NS: f64 = 1e8;
@@ -80,6 +87,10 @@ pub struct Warm {
     again: bool,
     climb: Option<Climb>,
     listen: Option<Listen>,
+    /// The least latency of each tier so far; 0 where none is known.
+    least: Vec<f64>,
+    /// Whether copies took all that they may of a tier's traffic in this search.
+    is_limited: bool,
     /// Latencies when the machine was last at rest.
     rest: Vec<f64>,
     /// Pairs of tiers whose faster one would serve more if it had room for more heat.
@@ -107,6 +118,8 @@ impl Warm {
             again: false,
             climb: None,
             listen: None,
+            least: Vec::new(),
+            is_limited: false,
             rest: Vec::new(),
             short: Vec::new(),
             served: [Vec::new(), Vec::new()],
@@ -123,6 +136,43 @@ impl Warm {
 
     fn latency(&self, tier: usize) -> f64 {
         self.seen.tier(tier).map_or(0.0, |tier| tier.1)
+    }
+
+    fn note_least(&mut self) {
+        self.least.resize(self.layout.capacity_pages.len(), 0.0);
+        for at in 0..self.least.len() {
+            let now = self.latency(at);
+            if now > 0.0 && (self.least[at] == 0.0 || now < self.least[at]) {
+                self.least[at] = now;
+            }
+        }
+    }
+
+    fn mover_pages(&self, quantum: &Quantum<'_>) -> u64 {
+        quantum.move_bytes_max / self.layout.page_bytes.max(1)
+    }
+
+    /// Whether the tier is slow both now and for some time.
+    fn is_saturated(&self, quantum: &Quantum<'_>, tier: Tier) -> bool {
+        let at = usize::from(tier);
+        let now = quantum.tiers.get(at).and_then(|tier| tier.latency_ns).unwrap_or(0.0);
+        self.least.get(at).is_some_and(|least| self.latency(at).min(now) > SATURATED * least)
+    }
+
+    /// How many pages may go from one tier to the other in this quantum, with as many in exchange. Copies that saturate a
+    /// tier raise its latency, which must not look like a reason for more copies.
+    fn pages_max(&self, quantum: &Quantum<'_>, from: Tier, to: Tier) -> usize {
+        let mover = self.mover_pages(quantum);
+        let copied_lines = 2.0 * self.layout.page_bytes as f64 / LINE_BYTES;
+        let limit = |tier: Tier| {
+            let rate = quantum.tiers.get(usize::from(tier)).map_or(0.0, |tier| tier.rate_per_ns);
+            if self.is_saturated(quantum, tier) && rate.is_finite() {
+                ((COPIES_PART * rate * quantum.elapsed_ns as f64 / copied_lines) as u64).max(1)
+            } else {
+                mover
+            }
+        };
+        usize::try_from(mover.min(limit(from)).min(limit(to))).unwrap_or(usize::MAX)
     }
 
     fn listen(&mut self, long: bool) {
@@ -169,6 +219,7 @@ impl Warm {
         // With two tiers there is one pair, and nothing that a later pair could have changed.
         self.again = long && self.layout.capacity_pages.len() > 2;
         self.short.clear();
+        self.is_limited = false;
         self.list_pairs();
         self.next_pair(long, false);
     }
@@ -258,7 +309,14 @@ impl Warm {
         share: f64,
         room: &mut Room,
     ) -> (f64, bool) {
-        let most = (quantum.move_bytes_max / self.layout.page_bytes.max(1)) as usize;
+        let most = self.pages_max(quantum, from, to);
+        // At rest, and where copies are dear, only heat that is no chance counts.
+        self.is_limited |= (most as u64) < self.mover_pages(quantum);
+        let deviations = match (self.climb.is_none(), self.is_limited) {
+            (true, _) => DRIFT_DEVIATIONS,
+            (false, true) => LIMITED_DEVIATIONS,
+            (false, false) => 0.0,
+        };
         if most == 0 {
             return (0.0, true);
         }
@@ -301,8 +359,8 @@ impl Warm {
             let out = self.plan.outs.as_slice().first().copied();
             let full = room.into_tier(to) == 0;
             let gain = heat(page) - if full { out.map_or(f64::MAX, heat) } else { 0.0 };
-            let by_chance = if self.climb.is_none() { out.map_or(0.0, heat) + heat(page) } else { 0.0 };
-            if gain * gain < DRIFT_DEVIATIONS * DRIFT_DEVIATIONS * by_chance / window_ns {
+            let by_chance = (out.map_or(0.0, heat) + heat(page)) / window_ns;
+            if gain * gain < deviations * deviations * by_chance {
                 return (share - left / all, false);
             }
             if gain * accesses * saved <= cost || (gain > left && moved > 0) || heat(page) < least {
@@ -336,7 +394,11 @@ impl Warm {
             }
             return;
         }
-        let (wanted, is_gentle, measures) = (climb.wanted(), climb.is_gentle(), climb.measures());
+        let (wanted, is_gentle, measured_ns) = (climb.wanted(), climb.is_gentle(), climb.measured_ns());
+        if self.is_limited && measured_ns.is_none() {
+            // Copies change latencies here.
+            self.rest.clear();
+        }
         if !self.rest.is_empty() && self.change() > BAND_LONG {
             // Something else than this search changed the latencies.
             self.listen(true);
@@ -349,10 +411,10 @@ impl Warm {
             if !is_gentle {
                 self.rest.clear();
             }
-        } else if !measures {
+        } else if measured_ns.is_none() {
             // What this step did is no change from outside.
             self.rest.clear();
-        } else if self.rest.is_empty() {
+        } else if self.rest.is_empty() && (!self.is_limited || measured_ns >= Some(CALM_NS)) {
             self.rest = self.latencies();
         }
     }
@@ -454,6 +516,7 @@ impl TierPolicy for Warm {
         self.heat.add(quantum.residency.len(), quantum.samples, elapsed);
         self.seen.set_gain(1.0 - (-elapsed / SMOOTH_NS).exp());
         self.seen.add(quantum.tiers);
+        self.note_least();
         self.age_ns += elapsed;
         if self.age_ns < START_NS || self.seen.by_latency().len() < 2 {
             return Vec::new();
