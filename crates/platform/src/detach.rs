@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{WaitOptions, setsid, waitpid};
+use rustix::process::{WaitOptions, chdir, setsid, waitpid};
 
 /// Keeps a process waiting for the end of this one, however it ends.
 #[derive(Debug)]
@@ -19,9 +19,18 @@ impl Guardian {
     /// # Errors
     /// As for [`detached`].
     pub fn start(work: impl FnOnce()) -> io::Result<Self> {
+        Self::start_keeping(None, work)
+    }
+
+    /// The same, with `held` open until the waiting process ends, too: a lock that goes with it.
+    ///
+    /// # Errors
+    /// As for [`detached`].
+    pub fn start_keeping(held: Option<BorrowedFd<'_>>, work: impl FnOnce()) -> io::Result<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        // The copy closes all but the reader: only the death of this process may close the last writer.
-        start(Some(reader.as_raw_fd()), || {
+        let kept: Vec<RawFd> = held.iter().map(AsRawFd::as_raw_fd).chain([reader.as_raw_fd()]).collect();
+        // The copy closes all but these: only the death of this process may close the last writer.
+        start(&kept, || {
             let mut dismissed = Vec::new();
             let _ = fs::File::from(reader).read_to_end(&mut dismissed);
             if dismissed.is_empty() {
@@ -43,7 +52,7 @@ impl Guardian {
 /// # Errors
 /// The kernel's; `InvalidInput` if this process has several threads, whose locks a copy of it could never take.
 pub fn detached(work: impl FnOnce()) -> io::Result<()> {
-    start(None, work)
+    start(&[], work)
 }
 
 /// As [`detached`], with one open file, which `work` gets.
@@ -51,11 +60,11 @@ pub fn detached(work: impl FnOnce()) -> io::Result<()> {
 /// # Errors
 /// As for [`detached`].
 pub fn detached_with(file: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<()> {
-    start(Some(file.as_raw_fd()), || work(file))
+    start(&[file.as_raw_fd()], || work(file))
 }
 
-/// As [`detached`], with one open file that stays open.
-fn start(kept: Option<RawFd>, work: impl FnOnce()) -> io::Result<()> {
+/// As [`detached`], with open files that stay open.
+fn start(kept: &[RawFd], work: impl FnOnce()) -> io::Result<()> {
     if fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -69,6 +78,8 @@ fn start(kept: Option<RawFd>, work: impl FnOnce()) -> io::Result<()> {
             // SAFETY: as above. The parent of the second copy ends at once, so that nobody has to wait for it.
             if unsafe { libc::fork() } == 0 {
                 let _ = setsid();
+                // No mount stays busy for it.
+                let _ = chdir("/");
                 leave_files(kept);
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             }
@@ -82,7 +93,7 @@ fn start(kept: Option<RawFd>, work: impl FnOnce()) -> io::Result<()> {
     }
 }
 
-fn leave_files(kept: Option<RawFd>) {
+fn leave_files(kept: &[RawFd]) {
     if let Ok(null) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdin(&null);
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -92,13 +103,14 @@ fn leave_files(kept: Option<RawFd>) {
         // SAFETY: no value of this copy that holds one of these descriptors is used any more.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     };
-    match kept.filter(|&kept| kept > 2) {
-        Some(kept) => {
-            if kept > 3 {
-                close(3, kept as libc::c_uint - 1);
-            }
-            close(kept + 1, libc::c_uint::MAX);
+    let mut kept: Vec<RawFd> = kept.iter().copied().filter(|&kept| kept > 2).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for kept in kept {
+        if kept > first {
+            close(first, kept as libc::c_uint - 1);
         }
-        None => close(3, libc::c_uint::MAX),
+        first = kept + 1;
     }
+    close(first, libc::c_uint::MAX);
 }

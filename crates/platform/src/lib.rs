@@ -10,11 +10,13 @@ pub mod io;
 pub mod migrate;
 pub mod mm;
 pub mod opens;
+pub mod owner;
 pub mod perf;
 #[cfg(target_arch = "x86_64")]
 pub mod ptrace;
 pub mod residency;
 mod sched;
 pub mod seek;
+pub mod signals;
 pub mod sysinfo;
 pub mod tmpfs;

@@ -14,7 +14,7 @@ use thiserror::Error;
 use twox_hash::XxHash3_64;
 
 /// The format's version. A profile of another one is not read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"WARMSETP";
 const HEADER_BYTES: usize = 20;
 
@@ -27,6 +27,10 @@ pub struct Profile {
     pub arguments: Vec<String>,
     /// How it was recorded.
     pub recorder: Recorder,
+    /// Whether its pages are those that an evicted run without read-ahead needed.
+    pub exact: bool,
+    /// Whether it was asked to be fetched in the order of the disk.
+    pub disk_order: bool,
     /// How long the recorded run took.
     pub seconds: f64,
     /// The files, as they were then.

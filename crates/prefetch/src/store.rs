@@ -3,12 +3,13 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use twox_hash::XxHash3_64;
+use warmset_platform::owner::AsOwner;
 
 use crate::pattern;
 use crate::profile::Profile;
@@ -108,12 +109,17 @@ impl Store {
         let path = self.path(&name);
         let aside = self.directory.join(format!(".{name}.{}", std::process::id()));
         let bytes = profile.to_bytes().map_err(io::Error::other);
-        let written = fs::create_dir_all(&self.directory)
-            .and(bytes)
-            .and_then(|bytes| fs::write(&aside, bytes))
-            .and_then(|()| fs::rename(&aside, &path));
+        // With `sudo`, a user's profiles stay the user's.
+        let written = AsOwner::of(&self.directory).and_then(|_owner| self.write(&path, &aside, bytes?));
         written.map_err(|source| StoreError::Io { path, source })?;
         Ok(name)
+    }
+
+    fn write(&self, path: &Path, aside: &Path, bytes: Vec<u8>) -> io::Result<()> {
+        fs::create_dir_all(&self.directory)?;
+        let _ = fs::remove_file(aside);
+        fs::File::create_new(aside)?.write_all(&bytes)?;
+        fs::rename(aside, path)
     }
 
     /// Reads a profile.

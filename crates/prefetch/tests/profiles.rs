@@ -22,7 +22,8 @@ fn profile_of(paths: &[&Path], reads: Vec<Read>) -> Profile {
         lead_ms: None,
     };
     let (recorder, bursts) = (Recorder::Tracepoints, vec![burst]);
-    Profile { program, arguments, recorder, seconds: 0.1, files, reads, bursts }
+    let (exact, disk_order) = (false, false);
+    Profile { program, arguments, recorder, exact, disk_order, seconds: 0.1, files, reads, bursts }
 }
 
 fn read(file: usize, start: u64, end: u64) -> Read {

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use warmset_platform::signals::pass_on;
 use warmset_platform::sysinfo::{Root, mounts};
 use warmset_platform::tmpfs;
 
@@ -50,7 +51,7 @@ pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
             command.env("WARMSET_DIRECT_STATS", std::path::absolute(file)?);
         }
     }
-    let error = command.exec();
+    let error = pass_on(&mut command).exec();
     writeln!(io::stderr(), "warmset: cannot start {}: {error}", program.display())?;
     Ok(ExitCode::from(CANNOT_START))
 }

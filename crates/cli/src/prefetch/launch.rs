@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use warmset_platform::detach::{detached, detached_with};
+use warmset_platform::signals::pass_on;
 use warmset_prefetch::{Choice, Profile, Store, StoreError, is_resident, replay, replay_at_once};
 
 use super::{NOT_FOUND, STALE_SHARE_MAX, found, not_found};
@@ -71,7 +72,8 @@ fn run_command(command: &[String], choice: Choice, verbose: bool) -> io::Result<
     if let Err(reason) = started {
         let _ = writeln!(io::stderr(), "warmset: {} runs without prefetching: {reason}", command[0]);
     }
-    let error = Command::new(&program).arg0(&command[0]).args(&command[1..]).exec();
+    let mut own = Command::new(&program);
+    let error = pass_on(own.arg0(&command[0]).args(&command[1..])).exec();
     writeln!(io::stderr(), "warmset: cannot start {}: {error}", program.display())?;
     Ok(ExitCode::from(NOT_FOUND - 1))
 }

@@ -23,7 +23,7 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
     let mut errors = io::stderr();
     if learned.status.success() {
         let name = store.save(&learned.profile).map_err(io::Error::other)?;
-        errors.write_all(described(&name, &learned, wanted.exact).as_bytes())?;
+        errors.write_all(described(&name, &learned).as_bytes())?;
     } else {
         writeln!(errors, "warmset: no profile: the program failed ({})", learned.status)?;
     }
@@ -37,11 +37,11 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
 }
 
 /// What the profile holds, how it was recorded, what that may miss, and what to do next.
-fn described(name: &str, learned: &Learned, exact: bool) -> String {
+fn described(name: &str, learned: &Learned) -> String {
     let profile = &learned.profile;
     let (files, size) = (profile.files.len(), units::bytes(profile.bytes()));
     let how = match profile.recorder {
-        Recorder::Tracepoints if exact => {
+        Recorder::Tracepoints if profile.exact => {
             "recorded with tracepoints and by its pages in the cache".to_owned()
         }
         Recorder::Tracepoints => {

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
 
 use rustix::process::{Pid, Signal, kill_process};
+use warmset_platform::signals::pass_on;
 
 use crate::prefetch::{NOT_FOUND, code_of, found, not_found};
 
@@ -18,7 +19,7 @@ impl Program {
     /// Starts it; an exit code if it cannot be.
     pub fn start(command: &[String]) -> io::Result<Result<Self, ExitCode>> {
         let Some(path) = found(&command[0]) else { return Ok(Err(not_found(&command[0]))) };
-        match Command::new(&path).arg0(&command[0]).args(&command[1..]).spawn() {
+        match pass_on(Command::new(&path).arg0(&command[0]).args(&command[1..])).spawn() {
             Ok(child) => Ok(Ok(Self { child })),
             Err(error) => {
                 writeln!(io::stderr(), "warmset: cannot start {}: {error}", path.display())?;

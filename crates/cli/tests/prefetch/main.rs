@@ -4,8 +4,11 @@ mod place;
 mod triggers;
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -126,6 +129,117 @@ fn a_user_learns_an_instruction_and_runs_with_it() {
     let fired: Vec<&str> = errors.lines().filter(|line| line.contains("a trigger has fired")).collect();
     let after_ms = |line: &str| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap();
     assert!(fired.len() == 1 && after_ms(fired[0]) > 500, "{errors}");
+}
+
+#[test]
+fn an_ignored_or_default_sigpipe_is_the_programs_too() {
+    let place = Place::new();
+    let status = ["/bin/grep", "SigIgn", "/proc/self/status"].map(str::to_owned);
+    let plain = |line: &str| {
+        let run = Command::new("sh").args(["-c", line, "sh"]).args(&status).output().unwrap();
+        text(&run.stdout)
+    };
+    for trap in ["", "trap '' PIPE; "] {
+        let wanted = plain(&format!("{trap}exec \"$@\""));
+        for words in [&["run"][..], &["learn", "--user"], &["learn"]] {
+            let warmset = place.warmset(words, &status);
+            let mut started = Command::new("sh");
+            started.args(["-c", &format!("{trap}exec \"$@\""), "sh"]).arg(warmset.get_program());
+            started.args(warmset.get_args()).env("XDG_DATA_HOME", place.path("data"));
+            let found = started.output().unwrap();
+            assert_eq!(text(&found.stdout), wanted, "{words:?} {trap}: {}", text(&found.stderr));
+        }
+    }
+    assert_ne!(plain("exec \"$@\""), plain("trap '' PIPE; exec \"$@\""));
+}
+
+/// The read-ahead of the disk with these files, and the file that sets it.
+fn read_ahead(place: &Place) -> Option<(PathBuf, String)> {
+    let device = fs::metadata(place.path("first")).unwrap().dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let disk = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let settings = ["queue/read_ahead_kb", "../queue/read_ahead_kb"].map(|name| disk.join(name));
+    let setting = settings.into_iter().find(|setting| setting.exists())?;
+    let value = fs::read_to_string(&setting).unwrap();
+    Some((setting, value))
+}
+
+#[test]
+fn an_exact_recording_gives_the_read_ahead_back_and_is_alone() {
+    let test = "an_exact_recording_gives_the_read_ahead_back_and_is_alone";
+    let place = Place::new();
+    let Some((setting, before)) = read_ahead(&place) else {
+        return eprintln!("SKIPPED {test}: the disk of the build has no read-ahead to set");
+    };
+    let (started, go_on) = (place.path("started"), place.path("go-on"));
+    // In its second, evicted run it waits for this test.
+    let line = "cat \"$1\" >/dev/null; test -e \"$2\" || { : >\"$2\"; exit; }; : >\"$2\".2; \
+                while test -e \"$1\" && ! test -e \"$3\"; do sleep 0.02; done";
+    let words = ["/bin/sh", "-c", line, "sh"].map(str::to_owned).into_iter();
+    let files = [place.path("first"), started.clone(), go_on.clone()];
+    let command: Vec<String> = words.chain(files.map(|path| path.to_str().unwrap().to_owned())).collect();
+    let second_run = started.with_extension("2");
+    let begin = || {
+        for left in [&started, &second_run, &go_on] {
+            let _ = fs::remove_file(left);
+        }
+        let mut learner = place.warmset(&["learn", "--exact"], &command);
+        let mut learner = learner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the evicted run has started", || second_run.exists() || learner.try_wait().unwrap().is_some());
+        learner
+    };
+    let mut learner = begin();
+    if let Some(status) = learner.try_wait().unwrap() {
+        let said = text(&learner.wait_with_output().unwrap().stderr);
+        return eprintln!("SKIPPED {test}: it cannot record here ({status}): {said}");
+    }
+    assert_eq!(fs::read_to_string(&setting).unwrap().trim(), "0");
+    let other = place.output(&["learn", "--exact"], &["/bin/cat".into(), files_first(&place)]);
+    assert!(!other.status.success());
+    assert!(text(&other.stderr).contains("another `learn --exact`"), "{}", text(&other.stderr));
+    fs::write(&go_on, "").unwrap();
+    assert!(learner.wait().unwrap().success());
+    assert_eq!(fs::read_to_string(&setting).unwrap(), before);
+
+    // Killed in its middle.
+    let mut learner = begin();
+    learner.kill().unwrap();
+    learner.wait().unwrap();
+    until("the read-ahead has its old value", || fs::read_to_string(&setting).unwrap() == before);
+    fs::write(&go_on, "").unwrap();
+}
+
+fn files_first(place: &Place) -> String {
+    place.path("first").to_str().unwrap().to_owned()
+}
+
+/// Waits for something that is about to happen.
+fn until(what: &str, mut ask: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !ask() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_is_asked_for_later_is_recorded_again() {
+    let test = "what_is_asked_for_later_is_recorded_again";
+    let place = Place::new();
+    let command = place.command("pie", 1200, "");
+    place.evict();
+    let learned = place.output(&["learn"], &command);
+    if !has_tracepoints(test, &learned) {
+        return;
+    }
+    assert!(text(&learned.stderr).contains("once more"), "{}", text(&learned.stderr));
+    let again = place.output(&["learn", "--disk-order"], &command);
+    assert!(text(&again.stderr).contains("once more"), "{}", text(&again.stderr));
+    assert_eq!(place.profile()["disk_order"], true);
+    // Without the option, what was recorded with it is looked at.
+    let chosen = place.output(&["learn"], &command);
+    assert!(text(&chosen.stderr).contains("burst at"), "{}", text(&chosen.stderr));
+    assert_eq!(place.profile()["disk_order"], true);
 }
 
 #[test]

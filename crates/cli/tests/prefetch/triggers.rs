@@ -99,6 +99,8 @@ fn save(place: &Place, program: &Path, arguments: &[String], trigger: Trigger) {
         program: program.to_owned(),
         arguments: arguments.to_vec(),
         recorder: Recorder::Tracepoints,
+        exact: false,
+        disk_order: false,
         seconds: 1.0,
         files,
         reads: vec![read(0, MIB, 2 * MIB, 0), read(1, 0, SECOND, 500)],

@@ -159,6 +159,7 @@ fn start(program: &Path, arguments: &[String]) -> io::Result<pid_t> {
             // SAFETY: as above; `filter`, `path` and `argv` live as long as this copy.
             unsafe {
                 libc::raise(libc::SIGSTOP);
+                let _ = crate::signals::restore();
                 if filter::install(&filter) {
                     libc::execv(path.as_ptr(), argv.as_ptr());
                 }

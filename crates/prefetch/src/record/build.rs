@@ -56,7 +56,8 @@ pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recor
             lead_ms: None,
         });
     }
-    let profile = Profile { program, arguments, recorder, seconds, files, reads, bursts };
+    let (exact, disk_order) = (false, false);
+    let profile = Profile { program, arguments, recorder, exact, disk_order, seconds, files, reads, bursts };
     Learned { profile, validated: false, status, lost, unknown_files, no_tracepoints: None }
 }
 

@@ -1,8 +1,9 @@
 //! Finds out which pages of the recorded windows a program really needs, as root: with its files evicted and the disks'
 //! read-ahead off, what is in the page cache after a run is exactly what the run touched.
 //!
-//! Invariant: the read-ahead gets its old value when the run has ended, and when this process is killed: a process beside
-//! it waits for that.
+//! Invariant: the read-ahead gets its old value when the run has ended, and when this process is killed: a guardian beside
+//! it waits for that. Whoever changes a disk's setting holds a lock on its file until it has its old value again, so
+//! that nobody takes the 0 of another recorder for the user's value.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -10,10 +11,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Advice, fadvise, major, minor};
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
-use warmset_platform::detach::detached;
+use rustix::fs::{Advice, FlockOperation, fadvise, flock, major, minor};
+use rustix::io::Errno;
+use warmset_platform::detach::Guardian;
 use warmset_platform::opens::FileId;
 use warmset_platform::residency;
 
@@ -35,11 +35,17 @@ pub(super) struct Evicted {
 struct ReadAhead {
     setting: PathBuf,
     before: String,
+    guardian: Option<Guardian>,
+    _lock: File,
 }
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        let _ = fs::write(&self.setting, &self.before);
+        let restored = fs::write(&self.setting, &self.before).is_ok();
+        // One that could not be restored is tried once more when this process has ended.
+        if let Some(guardian) = self.guardian.take().filter(|_| restored) {
+            guardian.dismiss();
+        }
     }
 }
 
@@ -67,18 +73,21 @@ fn without_read_ahead(device: u64) -> io::Result<Option<ReadAhead>> {
     let Some(setting) = names.iter().map(|name| link.join(name)).find(|path| path.exists()) else {
         return Ok(None);
     };
+    let lock = File::open(&setting)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        Errno::WOULDBLOCK => io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!("another `learn --exact` has changed {}: wait for its end", setting.display()),
+        ),
+        error => error.into(),
+    })?;
     let before = fs::read_to_string(&setting)?;
-    let saved = ReadAhead { setting: setting.clone(), before };
-    let (guarded, value) = (saved.setting.clone(), saved.before.clone());
-    let learner = getpid();
-    detached(move || {
-        if let Ok(ended) = pidfd_open(learner, PidfdFlags::empty()) {
-            let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], None);
-        }
+    let (guarded, value) = (setting.clone(), before.clone());
+    let guardian = Guardian::start_keeping(Some(lock.as_fd()), move || {
         let _ = fs::write(guarded, value);
     })?;
     fs::write(&setting, "0")?;
-    Ok(Some(saved))
+    Ok(Some(ReadAhead { setting, before, guardian: Some(guardian), _lock: lock }))
 }
 
 impl Evicted {

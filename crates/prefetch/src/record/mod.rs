@@ -66,7 +66,8 @@ pub struct Options {
 }
 
 /// Runs the program to its end, `arguments` being its own, and makes a profile for those that match `pattern`. If there is
-/// one already whose bursts have candidates, the run chooses among these. A warm run is as good as a cold one: a new
+/// one already whose bursts have candidates, the run chooses among these, unless other options are asked for than it was
+/// recorded with: then it is recorded again. A warm run is as good as a cold one: a new
 /// process has to map and read its pages again.
 ///
 /// # Errors
@@ -78,7 +79,10 @@ pub fn learn(
     before: Option<Profile>,
     options: Options,
 ) -> io::Result<Learned> {
-    let before = before.filter(|profile| choose::is_open(profile) && profile.stale_bytes() == 0);
+    let asked_for =
+        |profile: &Profile| (profile.exact || !options.exact) && (profile.disk_order || !options.disk_order);
+    let before =
+        before.filter(|profile| choose::is_open(profile) && profile.stale_bytes() == 0 && asked_for(profile));
     let instructions = before.as_ref().map(choose::instructions).unwrap_or_default();
     let (recording, no_tracepoints) = match root_recording(&program, arguments, &instructions, options)? {
         Ok(recording) => (recording, None),
@@ -97,6 +101,7 @@ pub fn learn(
                 learned = exactly(learned, program, arguments)?;
             }
             if options.disk_order {
+                learned.profile.disk_order = true;
                 build::locate(&mut learned.profile.files, &mut learned.profile.reads, true);
             }
             Ok(learned)
@@ -117,6 +122,7 @@ fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Resu
     let mut profile = evicted.refine(again.profile)?;
     // The slow run's pauses are the same, but not its duration.
     profile.seconds = learned.profile.seconds;
+    profile.exact = true;
     Ok(Learned { profile, ..again })
 }
 

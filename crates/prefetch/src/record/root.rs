@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warmset_platform::opens::{FileId, OpenWatcher};
 use warmset_platform::perf::{Breakpoint, Event, Mapping, TreeEvents};
+use warmset_platform::signals::pass_on;
 
 use super::{Recording, now_ns};
 use crate::profile::{Recorder, Trigger};
@@ -75,7 +76,7 @@ fn followed(
 ) -> io::Result<Recording> {
     let started_ns = now_ns();
     let clock = Instant::now();
-    let mut child = Command::new(program).args(arguments).spawn()?;
+    let mut child = pass_on(Command::new(program).args(arguments)).spawn()?;
     let process = child.id();
     let mut seen = Seen { probes: probes(instructions), ..Seen::default() };
     let status = watch(watcher, events, &mut seen, &mut child)?;
