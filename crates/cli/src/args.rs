@@ -1,5 +1,6 @@
 //! The command line, from which help, man pages and completions are made as well.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
@@ -125,7 +126,7 @@ pub struct LearnArgs {
     pub user: bool,
     /// The program, found on the PATH, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }
 
 /// The options of `warmset run`.
@@ -142,7 +143,7 @@ pub struct RunArgs {
     pub verbose: bool,
     /// The program, found on the PATH, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }
 
 /// A kind of trigger.

@@ -23,8 +23,10 @@ const HEADER_BYTES: usize = 20;
 pub struct Profile {
     /// The program's absolute path.
     pub program: PathBuf,
-    /// Its arguments; in a pattern, `*` stands for any characters and `**` for any arguments.
+    /// Its arguments, or the words of a pattern: `*` stands for any characters and `**` for any arguments.
     pub arguments: Vec<String>,
+    /// Whether they are a pattern.
+    pub is_pattern: bool,
     /// How it was recorded.
     pub recorder: Recorder,
     /// Whether its pages are those that an evicted run without read-ahead needed.

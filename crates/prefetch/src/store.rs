@@ -90,7 +90,8 @@ impl Store {
         let prefix = prefix(program);
         let names = self.names()?.into_iter().filter(|name| name.starts_with(&prefix));
         let mut profiles = names.filter_map(|name| self.load(&name).ok());
-        let found = profiles.find(|profile| pattern::matches(&profile.arguments, arguments));
+        let found =
+            profiles.find(|profile| profile.is_pattern && pattern::matches(&profile.arguments, arguments));
         found.ok_or(StoreError::Missing(name))
     }
 

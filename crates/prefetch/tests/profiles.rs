@@ -22,8 +22,19 @@ fn profile_of(paths: &[&Path], reads: Vec<Read>) -> Profile {
         lead_ms: None,
     };
     let (recorder, bursts) = (Recorder::Tracepoints, vec![burst]);
-    let (exact, disk_order) = (false, false);
-    Profile { program, arguments, recorder, exact, disk_order, seconds: 0.1, files, reads, bursts }
+    let (is_pattern, exact, disk_order) = (false, false, false);
+    Profile {
+        program,
+        arguments,
+        is_pattern,
+        recorder,
+        exact,
+        disk_order,
+        seconds: 0.1,
+        files,
+        reads,
+        bursts,
+    }
 }
 
 fn read(file: usize, start: u64, end: u64) -> Read {
@@ -103,6 +114,7 @@ fn a_pattern_finds_what_has_no_profile_of_its_own() {
     let store = Store::at(directory.path().join("profiles"));
     let mut profile = profile_of(&[&data], vec![read(0, 0, 8192)]);
     profile.arguments = vec!["--out=*".into(), "**".into()];
+    profile.is_pattern = true;
     store.save(&profile).unwrap();
     let found = |words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -110,9 +122,14 @@ fn a_pattern_finds_what_has_no_profile_of_its_own() {
     };
     assert_eq!(found(&["--out=x", "y"]).unwrap(), profile.arguments);
     assert!(matches!(found(&["x"]), Err(StoreError::Missing(_))));
-    profile.arguments = vec!["--out=x".into()];
+    (profile.arguments, profile.is_pattern) = (vec!["--out=x".into()], false);
     store.save(&profile).unwrap();
     assert_eq!(found(&["--out=x"]).unwrap(), ["--out=x"]);
+    // Recorded for exactly these arguments, stars are characters.
+    profile.arguments = vec!["-c".into(), "ls *".into()];
+    store.save(&profile).unwrap();
+    assert_eq!(found(&["-c", "ls *"]).unwrap(), profile.arguments);
+    assert!(matches!(found(&["-c", "ls x"]), Err(StoreError::Missing(_))));
 }
 
 #[test]

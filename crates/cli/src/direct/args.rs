@@ -1,5 +1,6 @@
 //! What `warmset direct` can do.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -77,5 +78,5 @@ pub struct RunArgs {
     pub stats: Option<PathBuf>,
     /// The program, found on the PATH, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }

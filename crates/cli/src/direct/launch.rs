@@ -26,8 +26,9 @@ const CANNOT_START: u8 = 126;
 pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
     let name = &wanted.command[0];
     let Some(program) = found(name) else {
-        if name.contains('/') && Path::new(name).exists() {
-            writeln!(io::stderr(), "warmset: cannot start {name}: it is not an executable file")?;
+        let path = Path::new(name);
+        if path.components().count() > 1 && path.exists() {
+            writeln!(io::stderr(), "warmset: cannot start {}: it is not an executable file", path.display())?;
             return Ok(ExitCode::from(CANNOT_START));
         }
         return Ok(not_found(name));
@@ -37,6 +38,7 @@ pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
     command.arg0(name).args(&wanted.command[1..]);
     let kind = kind_of(&program);
     if let Some(reason) = kind.reason() {
+        let name = Path::new(name).display();
         writeln!(io::stderr(), "warmset: {name} runs as without `warmset direct`: {reason}")?;
     }
     // A static program does not load it, but may start others that do.

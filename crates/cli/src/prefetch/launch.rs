@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use warmset_platform::detach::{detached, detached_with};
 use warmset_platform::signals::pass_on;
 use warmset_prefetch::{Choice, Profile, Store, StoreError, is_resident, replay, replay_at_once};
 
-use super::{NOT_FOUND, STALE_SHARE_MAX, found, not_found};
+use super::{NOT_FOUND, STALE_SHARE_MAX, found, not_found, shown};
 use crate::args::{RunArgs, TriggerKind};
 
 /// Does `warmset run [--] CMD` without the parser of arguments, which takes a millisecond. Anything else is left to it.
@@ -22,10 +23,10 @@ pub fn run_early() -> Option<ExitCode> {
     if words.next()? != "run" {
         return None;
     }
-    let words: Vec<String> = words.map(OsString::into_string).collect::<Result<_, _>>().ok()?;
+    let words: Vec<OsString> = words.collect();
     let command = match words.as_slice() {
         [dashes, command @ ..] if dashes == "--" => command,
-        command if command.first().is_some_and(|word| !word.starts_with('-')) => command,
+        command if command.first().is_some_and(|word| !word.as_bytes().starts_with(b"-")) => command,
         _ => return None,
     };
     if command.is_empty() {
@@ -45,10 +46,10 @@ pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
     run_command(&wanted.command, choice, wanted.verbose)
 }
 
-fn run_command(command: &[String], choice: Choice, verbose: bool) -> io::Result<ExitCode> {
+fn run_command(command: &[OsString], choice: Choice, verbose: bool) -> io::Result<ExitCode> {
     let Some(program) = found(&command[0]) else { return Ok(not_found(&command[0])) };
     let process = std::process::id();
-    let profile = Store::of_user().and_then(|store| store.find(&program, &command[1..]));
+    let profile = Store::of_user().and_then(|store| store.find(&program, &shown(&command[1..])));
     let started = match profile {
         Ok(profile) => {
             // A process beside the program is started where it has enough to do, or is asked for.
@@ -63,14 +64,14 @@ fn run_command(command: &[String], choice: Choice, verbose: bool) -> io::Result<
             started
         }
         Err(StoreError::Missing(_)) => {
-            let line = command.join(" ");
+            let line = shown(command).join(" ");
             let _ = writeln!(io::stderr(), "warmset: no profile yet; to record one: warmset learn -- {line}");
             Ok(())
         }
         Err(error) => Err(error.to_string()),
     };
     if let Err(reason) = started {
-        let _ = writeln!(io::stderr(), "warmset: {} runs without prefetching: {reason}", command[0]);
+        let _ = writeln!(io::stderr(), "warmset: {} runs without prefetching: {reason}", program.display());
     }
     let mut own = Command::new(&program);
     let error = pass_on(own.arg0(&command[0]).args(&command[1..])).exec();
@@ -79,10 +80,10 @@ fn run_command(command: &[String], choice: Choice, verbose: bool) -> io::Result<
 }
 
 /// Says to learn again when too much of what was recorded has changed.
-fn advise(profile: &Profile, command: &[String]) {
+fn advise(profile: &Profile, command: &[OsString]) {
     let changed = profile.changed_share(STALE_SHARE_MAX);
     if changed > STALE_SHARE_MAX {
-        let (percent, line) = (changed * 100.0, command.join(" "));
+        let (percent, line) = (changed * 100.0, shown(command).join(" "));
         let _ = writeln!(
             io::stderr(),
             "warmset: files with {percent:.0} % of the profile's bytes have changed; to record it again: warmset learn -- {line}"

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use warmset_prefetch::{Learned, Options, Recorder, Store, Trigger, learn as learn_program, words};
 
-use super::{code_of, found, not_found};
+use super::{code_of, found, not_found, shown};
 use crate::args::LearnArgs;
 use crate::units;
 
@@ -15,11 +15,14 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
     let Some(program) = found(&command[0]) else { return Ok(not_found(&command[0])) };
     let store = Store::of_user().map_err(io::Error::other)?;
     let arguments = &command[1..];
-    let pattern = wanted.pattern.as_deref().map_or_else(|| arguments.to_vec(), words);
-    let options = Options { user: wanted.user, exact: wanted.exact, disk_order: wanted.disk_order };
+    let is_pattern = wanted.pattern.is_some();
+    let pattern = wanted.pattern.as_deref().map_or_else(|| shown(arguments), words);
+    let options =
+        Options { user: wanted.user, exact: wanted.exact, disk_order: wanted.disk_order, is_pattern };
     let before = store.load(&Store::name(&program, &pattern)).ok();
+    let name = program.display().to_string();
     let learned = learn_program(program, arguments, pattern, before, options)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot record {}: {error}", command[0])))?;
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot record {name}: {error}")))?;
     let mut errors = io::stderr();
     if learned.status.success() {
         let name = store.save(&learned.profile).map_err(io::Error::other)?;

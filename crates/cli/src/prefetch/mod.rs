@@ -5,7 +5,9 @@ mod launch;
 mod learn;
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -104,18 +106,27 @@ fn check(store: &Store) -> io::Result<ExitCode> {
     Ok(code)
 }
 
+/// The words as a message shows them, and a profile keeps them; other bytes than UTF-8 have a stand-in there.
+pub fn shown(words: &[OsString]) -> Vec<String> {
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// The program as the shell would find it.
-pub fn found(name: &str) -> Option<PathBuf> {
+pub fn found(name: &OsStr) -> Option<PathBuf> {
     let runs =
         |path: &Path| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-    if name.contains('/') {
+    if name.as_bytes().contains(&b'/') {
         return std::path::absolute(name).ok().filter(|path| runs(path));
     }
     env::split_paths(&env::var_os("PATH")?).map(|directory| directory.join(name)).find(|path| runs(path))
 }
 
-pub fn not_found(name: &str) -> ExitCode {
-    let _ = writeln!(io::stderr(), "warmset: {name}: there is no such program on the PATH");
+pub fn not_found(name: &OsStr) -> ExitCode {
+    let _ = writeln!(
+        io::stderr(),
+        "warmset: {}: there is no such program on the PATH",
+        Path::new(name).display()
+    );
     ExitCode::from(NOT_FOUND)
 }
 

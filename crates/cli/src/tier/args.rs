@@ -1,5 +1,6 @@
 //! The options of `warmset tier`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
@@ -45,7 +46,7 @@ pub struct TierArgs {
     pub metrics: Option<PathBuf>,
     /// A program to start and manage, and its arguments
     #[arg(last = true, value_name = "CMD")]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }
 
 /// Where accesses are seen.

@@ -1,5 +1,6 @@
 //! A program that `warmset tier` starts.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode};
@@ -17,7 +18,7 @@ pub struct Program {
 
 impl Program {
     /// Starts it; an exit code if it cannot be.
-    pub fn start(command: &[String]) -> io::Result<Result<Self, ExitCode>> {
+    pub fn start(command: &[OsString]) -> io::Result<Result<Self, ExitCode>> {
         let Some(path) = found(&command[0]) else { return Ok(Err(not_found(&command[0]))) };
         match pass_on(Command::new(&path).arg0(&command[0]).args(&command[1..])).spawn() {
             Ok(child) => Ok(Ok(Self { child })),

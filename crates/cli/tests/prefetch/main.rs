@@ -3,7 +3,9 @@
 mod place;
 mod triggers;
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -240,6 +242,25 @@ fn what_is_asked_for_later_is_recorded_again() {
     let chosen = place.output(&["learn"], &command);
     assert!(text(&chosen.stderr).contains("burst at"), "{}", text(&chosen.stderr));
     assert_eq!(place.profile()["disk_order"], true);
+}
+
+#[test]
+fn arguments_are_the_programs_whatever_bytes_and_stars_they_have() {
+    let place = Place::new();
+    let strange = OsString::from_vec(b"a\xffb".to_vec());
+    for words in [&["learn", "--user"][..], &["run"], &["run", "--verbose"]] {
+        let mut warmset = place.warmset(words, &["/bin/echo".into(), "x".into()]);
+        let found = warmset.arg(&strange).output().unwrap();
+        assert_eq!((found.status.code(), &found.stdout[..]), (Some(0), &b"x a\xffb\n"[..]), "{words:?}");
+    }
+    // A star in what was recorded is a star, and only in a pattern more than that.
+    let echo = |word: &str| vec!["/bin/echo".to_owned(), word.to_owned()];
+    place.output(&["learn", "--user"], &echo("*"));
+    let missing =
+        |command: &[String]| text(&place.output(&["run"], command).stderr).contains("no profile yet");
+    assert!(!missing(&echo("*")) && missing(&echo("other")));
+    place.output(&["learn", "--user", "--match", "*"], &echo("one"));
+    assert!(!missing(&echo("other")));
 }
 
 #[test]

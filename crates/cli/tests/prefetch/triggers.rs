@@ -99,6 +99,7 @@ fn save(place: &Place, program: &Path, arguments: &[String], trigger: Trigger) {
         program: program.to_owned(),
         arguments: arguments.to_vec(),
         recorder: Recorder::Tracepoints,
+        is_pattern: false,
         exact: false,
         disk_order: false,
         seconds: 1.0,

@@ -10,7 +10,7 @@ mod stack;
 pub use maps::{Mapped, touched};
 pub use stack::{Caller, callers};
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -56,7 +56,7 @@ pub enum Stop {
 /// The kernel's; `NotFound` if there is no such program.
 pub fn run(
     program: &Path,
-    arguments: &[String],
+    arguments: &[OsString],
     started: impl FnOnce(u32),
     mut stopped: impl FnMut(u32, Stop),
 ) -> io::Result<ExitStatus> {
@@ -141,10 +141,10 @@ fn call(thread: pid_t) -> Option<Stop> {
 }
 
 /// Starts the program, traced and with the filter.
-fn start(program: &Path, arguments: &[String]) -> io::Result<pid_t> {
+fn start(program: &Path, arguments: &[OsString]) -> io::Result<pid_t> {
     let path = CString::new(program.as_os_str().as_bytes())?;
     let words: Vec<CString> =
-        arguments.iter().map(|word| CString::new(word.as_str())).collect::<Result<_, _>>()?;
+        arguments.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
     let mut argv: Vec<*const libc::c_char> =
         std::iter::once(&path).chain(&words).map(|word| word.as_ptr()).collect();
     argv.push(ptr::null());

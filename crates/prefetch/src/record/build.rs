@@ -56,8 +56,19 @@ pub(super) fn profile(program: PathBuf, arguments: Vec<String>, recording: Recor
             lead_ms: None,
         });
     }
-    let (exact, disk_order) = (false, false);
-    let profile = Profile { program, arguments, recorder, exact, disk_order, seconds, files, reads, bursts };
+    let (is_pattern, exact, disk_order) = (false, false, false);
+    let profile = Profile {
+        program,
+        arguments,
+        is_pattern,
+        recorder,
+        exact,
+        disk_order,
+        seconds,
+        files,
+        reads,
+        bursts,
+    };
     Learned { profile, validated: false, status, lost, unknown_files, no_tracepoints: None }
 }
 

@@ -8,6 +8,7 @@ mod root;
 mod user;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -61,6 +62,8 @@ pub struct Options {
     pub user: bool,
     /// Run the program once more, evicted and without read-ahead, and keep only the pages that it touches.
     pub exact: bool,
+    /// The profile is for all arguments that match, not for exactly these words.
+    pub is_pattern: bool,
     /// Fetch in the order of the disk, whether or not it is found to have moving heads.
     pub disk_order: bool,
 }
@@ -74,7 +77,7 @@ pub struct Options {
 /// The kernel's; `NotFound` if there is no such program.
 pub fn learn(
     program: PathBuf,
-    arguments: &[String],
+    arguments: &[OsString],
     pattern: Vec<String>,
     before: Option<Profile>,
     options: Options,
@@ -100,6 +103,7 @@ pub fn learn(
             if options.exact && learned.status.success() {
                 learned = exactly(learned, program, arguments)?;
             }
+            learned.profile.is_pattern = options.is_pattern;
             if options.disk_order {
                 learned.profile.disk_order = true;
                 build::locate(&mut learned.profile.files, &mut learned.profile.reads, true);
@@ -110,7 +114,7 @@ pub fn learn(
 }
 
 /// A cold run shows single pages, where a warm one shows windows, or nothing at all of a file in huge pages.
-fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Result<Learned> {
+fn exactly(learned: Learned, program: PathBuf, arguments: &[OsString]) -> io::Result<Learned> {
     let evicted = exact::evict(&learned.profile)?;
     let again = match root::record(&program, arguments, &[]) {
         Ok(recording) => build::profile(program, learned.profile.arguments.clone(), recording),
@@ -129,7 +133,7 @@ fn exactly(learned: Learned, program: PathBuf, arguments: &[String]) -> io::Resu
 /// The inner error, with its reason if there is one, where a user wants, or needs, the other recorder.
 fn root_recording(
     program: &Path,
-    arguments: &[String],
+    arguments: &[OsString],
     instructions: &[Trigger],
     options: Options,
 ) -> io::Result<Result<Recording, Option<String>>> {
@@ -145,11 +149,11 @@ fn root_recording(
 }
 
 #[cfg(target_arch = "x86_64")]
-fn user_recording(program: &Path, arguments: &[String], instructions: &[Trigger]) -> io::Result<Recording> {
+fn user_recording(program: &Path, arguments: &[OsString], instructions: &[Trigger]) -> io::Result<Recording> {
     user::record(program, arguments, instructions)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn user_recording(_: &Path, _: &[String], _: &[Trigger]) -> io::Result<Recording> {
+fn user_recording(_: &Path, _: &[OsString], _: &[Trigger]) -> io::Result<Recording> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "recording without root works on x86-64 only: use sudo"))
 }

@@ -1,6 +1,7 @@
 //! The recorder for root: page-cache tracepoints of the program and its children, and fanotify for the files' paths.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -59,7 +60,7 @@ pub(super) enum Failure {
 
 pub(super) fn record(
     program: &Path,
-    arguments: &[String],
+    arguments: &[OsString],
     instructions: &[Trigger],
 ) -> Result<Recording, Failure> {
     let watching = || Ok((OpenWatcher::new(&file_systems()?)?, TreeEvents::of_this_thread()?));
@@ -69,7 +70,7 @@ pub(super) fn record(
 
 fn followed(
     program: &Path,
-    arguments: &[String],
+    arguments: &[OsString],
     instructions: &[Trigger],
     watcher: &mut OpenWatcher,
     events: &mut TreeEvents,

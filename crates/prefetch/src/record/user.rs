@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -41,7 +42,7 @@ struct Watcher {
 
 pub(super) fn record(
     program: &Path,
-    arguments: &[String],
+    arguments: &[OsString],
     instructions: &[Trigger],
 ) -> io::Result<Recording> {
     let mut watcher = Watcher {
