@@ -22,6 +22,7 @@ REQUIRED = {"spark.warmset.required": "true"}
 MALFORMED = {
     "spark.warmset.memory": ["0", "-1", "-512m", "lots", "1.5g", "12q", "", "1k", "999999g", "99999999999999999999"],
     "spark.warmset.flashMax": ["-1", "much"],
+    "spark.warmset.flashReserve": ["-1", "half"],
     "spark.warmset.hugePages": ["maybe"],
     "spark.warmset.io": ["uring"],
     "spark.warmset.required": ["perhaps"],

@@ -22,6 +22,8 @@ const STEP_BYTES_MAX: u64 = 16 << 20;
 pub(crate) struct FlashQuota {
     dir: PathBuf,
     max_bytes: u64,
+    /// What the file system keeps for others.
+    reserve_bytes: u64,
     names: Names,
     taken_bytes: AtomicU64,
 }
@@ -31,6 +33,7 @@ impl FlashQuota {
         Self {
             dir: config.dir.clone(),
             max_bytes: config.flash_bytes_max.unwrap_or(u64::MAX),
+            reserve_bytes: config.flash_reserve_bytes,
             names: config.names.clone(),
             taken_bytes: AtomicU64::new(0),
         }
@@ -52,6 +55,19 @@ impl FlashQuota {
             let limit = format!("`{}` = {}", self.names.flash_bytes_max, self.max_bytes);
             self.no_space(format!("{taken} bytes are in use, {bytes} more pass {limit}"))
         })
+    }
+
+    /// Whether the file system has `bytes` beside the reserve. Others may take space at the same time: the reserve is an aim.
+    fn leaves_reserve(&self, file: &DataFile, bytes: u64) -> Result<(), Error> {
+        if self.reserve_bytes == 0 {
+            return Ok(());
+        }
+        let free = file.free_bytes().map_err(|error| Error::io("ask for free space", &self.dir, error))?;
+        if free >= bytes.saturating_add(self.reserve_bytes) {
+            return Ok(());
+        }
+        let kept = format!("`{}` = {}", self.names.flash_reserve_bytes, self.reserve_bytes);
+        Err(self.no_space(format!("{bytes} bytes are needed and {free} are free, of which {kept} stay for others")))
     }
 
     fn no_space(&self, reason: String) -> Error {
@@ -149,6 +165,7 @@ impl Backing {
     }
 
     fn extend(&self, place: &mut Place, file: &DataFile, bytes: u64) -> Result<(), Error> {
+        self.quota.leaves_reserve(file, bytes)?;
         self.quota.take(bytes)?;
         file.allocate(place.allocated_bytes, bytes).map_err(|error| {
             self.quota.give_back(bytes);

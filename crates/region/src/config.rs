@@ -72,6 +72,8 @@ pub struct Names {
     pub budget_bytes_max: String,
     /// Of `flash_bytes_max`.
     pub flash_bytes_max: String,
+    /// Of `flash_reserve_bytes`.
+    pub flash_reserve_bytes: String,
     /// Of `huge_pages`.
     pub huge_pages: String,
     /// Of `io`.
@@ -85,6 +87,7 @@ impl Default for Names {
             budget_bytes: "budget_bytes".to_owned(),
             budget_bytes_max: "budget_bytes_max".to_owned(),
             flash_bytes_max: "flash_bytes_max".to_owned(),
+            flash_reserve_bytes: "flash_reserve_bytes".to_owned(),
             huge_pages: "huge_pages".to_owned(),
             io: "io".to_owned(),
         }
@@ -106,6 +109,9 @@ pub struct Config {
     /// The most bytes on disk; none: as many as the disk has.
     #[serde(default)]
     pub flash_bytes_max: Option<u64>,
+    /// Bytes of the file system that stay free for others; the store takes no disk space that would leave less.
+    #[serde(default)]
+    pub flash_reserve_bytes: u64,
     /// Page size of the pool.
     #[serde(default)]
     pub huge_pages: HugePages,
@@ -135,6 +141,7 @@ impl Config {
             budget_bytes,
             budget_bytes_max: None,
             flash_bytes_max: None,
+            flash_reserve_bytes: 0,
             huge_pages: HugePages::default(),
             node: None,
             io: Io::default(),
@@ -202,6 +209,7 @@ impl fmt::Debug for Config {
             .field("budget_bytes", &self.budget_bytes)
             .field("budget_bytes_max", &self.budget_bytes_max)
             .field("flash_bytes_max", &self.flash_bytes_max)
+            .field("flash_reserve_bytes", &self.flash_reserve_bytes)
             .field("huge_pages", &self.huge_pages)
             .field("node", &self.node)
             .field("io", &self.io)

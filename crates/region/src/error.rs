@@ -81,8 +81,8 @@ impl Error {
 
     pub(crate) fn no_space(names: &Names, dir: &Path, reason: impl Into<String>) -> Self {
         let remedy = format!(
-            "free space there, choose another `{}`, raise `{}`, or cache less",
-            names.dir, names.flash_bytes_max
+            "free space there, choose another `{}`, raise `{}`, lower `{}`, or cache less",
+            names.dir, names.flash_bytes_max, names.flash_reserve_bytes
         );
         Error::NoSpace { place: dir.display().to_string(), reason: reason.into(), remedy }
     }

@@ -154,6 +154,21 @@ fn the_budget_follows_at_run_time() {
 }
 
 #[test]
+fn the_reserve_of_the_file_system_is_left_to_others() {
+    let dir = dir();
+    let mut config = Config::new(dir.path(), 8 * FRAME);
+    config.flash_reserve_bytes = 1 << 60;
+    let store = Store::open(config).expect("open");
+    let region = store.create_region().expect("region");
+    let (written, error) = fill_until_full(&region);
+    assert!(error.is_no_space() && error.to_string().contains("`flash_reserve_bytes` = 1152921504606846976"), "{error}");
+    assert_eq!(store.stats().flash_bytes, 0);
+    for n in 0..written {
+        assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES);
+    }
+}
+
+#[test]
 fn a_full_quota_is_an_error_and_loses_nothing() {
     let dir = dir();
     let mut config = Config::new(dir.path(), 8 * FRAME);

@@ -103,6 +103,15 @@ impl DataFile {
         }
     }
 
+    /// The bytes of its file system that this user may still take.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let found = fs::fstatvfs(&self.fd)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Waits until everything written is on the device.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
-//! Any text as a scenario file. What is taken is run for a tenth of a second of simulated time.
+//! Any text as a scenario file. What is taken is run for half a second of simulated time, its length chooses the policy.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use warmset_sim::{Scenario, run};
+
+const POLICIES: [&str; 8] =
+    ["warm", "equal", "hemem", "hemem+colloid", "tpp", "tpp+colloid", "memtis", "memtis+colloid"];
 
 fuzz_target!(|text: &str| {
     let Ok(mut scenario) = Scenario::parse(text) else { return };
@@ -11,8 +14,11 @@ fuzz_target!(|text: &str| {
     if scenario.memory_gib > 1.0 {
         return;
     }
-    scenario.seconds = 0.1;
-    scenario.events.clear();
-    let outcome = run(&scenario, "warm").expect("the policy is known");
-    assert!(outcome.gbps.is_finite() && outcome.gbps >= 0.0);
+    scenario.seconds = 0.5;
+    scenario.events.retain(|event| event.at_s < 0.5);
+    let policy = POLICIES[text.len() % POLICIES.len()];
+    let outcome = run(&scenario, policy).expect("the policy is known");
+    assert!(outcome.gbps.is_finite() && outcome.gbps >= 0.0, "{policy}: {outcome:?}");
+    let shares = outcome.timeline.iter().map(|point| point.default_share);
+    assert!(shares.clone().all(|share| (-1e-9..=1.0 + 1e-9).contains(&share)), "{policy}: {outcome:?}");
 });

@@ -20,7 +20,8 @@ object MemoryRule {
   val text: String =
     "60 % of what the machine's (or container's) memory leaves after the Java heap, Spark's own " +
       "off-heap memory and 512 MiB; where several executors share a machine, of the share that " +
-      "spark.executor.cores is of its CPUs; at least 64 MiB."
+      "spark.executor.cores is of its CPUs; at least 64 MiB. On YARN and Kubernetes: what " +
+      "spark.executor.memoryOverhead has beyond Spark's default (a tenth of the heap, at least 384 MiB)."
 
   /**
    * What the rule looks at, in bytes and counts.
@@ -28,19 +29,23 @@ object MemoryRule {
    * @param totalBytes memory of the container, or of the machine if it has no limit
    * @param cpus CPUs the process may use
    * @param executorCores cores of this executor, if it does not have the machine to itself
+   * @param container what a cluster manager gives this executor, where it bounds it
    */
   final case class Machine(
       totalBytes: Long,
       cpus: Int,
       heapBytesMax: Long,
       sparkOffHeapBytes: Long,
-      executorCores: Option[Int]) {
+      executorCores: Option[Int],
+      container: Option[ContainerRule.Container] = None) {
 
     /** The same with no more memory than `bytes`, the limit as the native side finds it. */
     def atMost(bytes: Long): Machine = copy(totalBytes = math.min(totalBytes, bytes))
   }
 
-  def budgetBytes(machine: Machine): Long = {
+  def budgetBytes(machine: Machine): Long = machine.container.fold(ofMachine(machine))(_.poolBytesMax)
+
+  private def ofMachine(machine: Machine): Long = {
     val part = machine.executorCores match {
       case Some(cores) if cores > 0 && cores < machine.cpus => cores.toDouble / machine.cpus
       case _ => 1.0

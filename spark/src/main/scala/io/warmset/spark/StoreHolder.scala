@@ -114,6 +114,9 @@ object StoreHolder {
     directory
   }
 
+  private[spark] def flashReserveBytes(conf: WarmsetConf, directory: File): Long =
+    conf.flashReserveBytes.getOrElse(math.min(directory.getTotalSpace / 20, 16L << 30))
+
   private[spark] def json(
       conf: WarmsetConf,
       directory: File,
@@ -123,6 +126,7 @@ object StoreHolder {
     s"""{"dir":${quote(directory.getAbsolutePath)},"budget_bytes":$budgetBytes,""" +
       s""""budget_bytes_max":$budgetMax,""" +
       s""""flash_bytes_max":${conf.flashBytesMax.map(_.toString).getOrElse("null")},""" +
+      s""""flash_reserve_bytes":${flashReserveBytes(conf, directory)},""" +
       s""""huge_pages":${quote(conf.hugePages)},"io":${quote(conf.io)},"names":$names}"""
   }
 
@@ -130,6 +134,7 @@ object StoreHolder {
   private val names: String = Seq(
     "dir" -> WarmsetConf.Directory, "budget_bytes" -> WarmsetConf.Memory,
     "budget_bytes_max" -> WarmsetConf.Memory, "flash_bytes_max" -> WarmsetConf.FlashMax,
+    "flash_reserve_bytes" -> WarmsetConf.FlashReserve,
     "huge_pages" -> WarmsetConf.HugePages, "io" -> WarmsetConf.Io)
     .map { case (key, setting) => quote(key) + ":" + quote(setting.name) }.mkString("{", ",", "}")
 

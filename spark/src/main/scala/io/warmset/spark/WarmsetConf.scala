@@ -2,6 +2,7 @@ package io.warmset.spark
 
 import java.io.File
 
+import org.apache.commons.text.similarity.LevenshteinDistance
 import org.apache.spark.network.util.JavaUtils
 
 /**
@@ -44,6 +45,7 @@ final case class WarmsetConf(
     totalMemoryBytes: Option[Long],
     directory: Option[File],
     flashBytesMax: Option[Long],
+    flashReserveBytes: Option[Long],
     hugePages: String,
     io: String,
     rowGroupBytes: Long,
@@ -59,6 +61,9 @@ final case class WarmsetConf(
 
 object WarmsetConf {
   val Prefix = "spark.warmset."
+
+  /** A name with more wrong letters is no misspelt key. */
+  private val MisspeltLettersMax = 3
 
   private val MiB = 1L << 20
   private val BooleanAllowed = "true or false"
@@ -106,6 +111,11 @@ object WarmsetConf {
       "and Spark computes them again when they are read. Checkpointed RDDs at a level with disk " +
       "stay, and so do those computed from a local checkpoint. A DataFrame or RDD that does not " +
       "fit by itself keeps the rest on the Java heap, under Spark's own rules.")
+
+  val FlashReserve: ConfKey[Option[Long]] = optionalBytes("flashReserve", "a twentieth, at most 16 GiB", 0L,
+    "Bytes of the file system with cached data that stay free for others, such as Spark's shuffle " +
+      "files: cached data takes no disk space that would leave less. When absent: a twentieth of " +
+      "the file system, at most 16 GiB.")
 
   val HugePages: ConfKey[String] = choice("hugePages", "auto", Seq("auto", "on", "off", "hugetlb"),
     "Page size of the memory pool: `auto` uses transparent huge pages where the kernel offers " +
@@ -157,19 +167,26 @@ object WarmsetConf {
     }, () => 3000L)
 
   /** Every key, in the order of the reference. */
-  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directory, FlashMax, HugePages,
+  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directory, FlashMax, FlashReserve, HugePages,
     Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
   def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
     Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
-    Directory.read(get), FlashMax.read(get), HugePages.read(get), Io.read(get), RowGroup.read(get),
-    SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
+    Directory.read(get), FlashMax.read(get), FlashReserve.read(get), HugePages.read(get),
+    Io.read(get), RowGroup.read(get), SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
     RddHeapFirst.read(get), StatsInterval.read(get))
 
   /** The names under our prefix that no key has: most likely misspelt. */
   def unknown(names: Iterable[String]): Seq[String] =
     names.filter(_.startsWith(Prefix)).toSeq.diff(keys.map(_.name)).sorted
+
+  /** The key that a misspelt one is meant to be, if one is close. */
+  def nearest(name: String): Option[String] = {
+    val distance = LevenshteinDistance.getDefaultInstance
+    val (found, edits) = keys.map(key => key.name -> distance(key.name, name).intValue).minBy(_._2)
+    if (edits <= MisspeltLettersMax) Some(found) else None
+  }
 
   private def boolean(name: String, default: Boolean, doc: String): ConfKey[Boolean] =
     ConfKey(Prefix + name, default.toString, BooleanAllowed, doc, truth, () => default)

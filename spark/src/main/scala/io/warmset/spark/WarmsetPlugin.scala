@@ -108,7 +108,8 @@ private[spark] object WarmsetPlugin {
 
   def machine(conf: SparkConf, alone: Boolean): MemoryRule.Machine = {
     val cores = if (alone) None else conf.getOption("spark.executor.cores").map(_.toInt)
-    MemoryRule.thisMachine(SparkInternals.offHeapBytes(conf), cores)
+    val container = if (alone) None else ContainerRule.of(conf)
+    MemoryRule.thisMachine(SparkInternals.offHeapBytes(conf), cores).copy(container = container)
   }
 }
 
@@ -131,7 +132,8 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
     val conf = WarmsetConf.read(spark.getOption(_))
     val unknown = WarmsetConf.unknown(spark.getAll.map(_._1))
     if (unknown.nonEmpty) {
-      logWarning(s"Warmset does not know the settings ${unknown.mkString(", ")}: misspelt?")
+      val named = unknown.map(key => key + WarmsetConf.nearest(key).fold("")(near => s" (did you mean $near?)"))
+      logWarning(s"Warmset does not know these settings, which have no effect: ${named.mkString(", ")}")
     }
     forgetSerializer()
     if (!conf.enabled) {
@@ -193,9 +195,17 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
             "libwarmset_jni.so from java.library.path, or build the jar again (make jar)", cause))
         }
       } else {
-        None
+        containerProblem(spark, conf).map((_, null))
       }
     }
+
+  /** Executors are not started yet: what is said here can still be mended. Sizes that were asked for are taken at their word. */
+  private def containerProblem(spark: SparkConf, conf: WarmsetConf): Option[String] = {
+    val found = ContainerRule.of(spark).flatMap(ContainerRule.problem(conf, _))
+    val asked = conf.memoryBytes.isDefined || conf.totalMemoryBytes.isDefined
+    found.filter(_ => asked).foreach(why => logWarning(s"The cluster manager may kill executors: $why"))
+    found.filterNot(_ => asked)
+  }
 
   /** Gives the reason why cached DataFrames stay with Spark, if they do. */
   private def turnOn(spark: SparkConf): Option[String] = {

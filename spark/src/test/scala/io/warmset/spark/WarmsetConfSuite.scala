@@ -41,7 +41,7 @@ class WarmsetConfSuite extends AnyFunSuite {
       "spark.warmset.memory" -> "lots", "spark.warmset.memory" -> "", "spark.warmset.memory" -> "5x",
       "spark.warmset.memory" -> "99999999999g",
       "spark.warmset.totalMemory" -> "1m", "spark.warmset.totalMemory" -> "all",
-      "spark.warmset.flashMax" -> "-5", "spark.warmset.dir" -> "relative/path",
+      "spark.warmset.flashMax" -> "-5", "spark.warmset.flashReserve" -> "half", "spark.warmset.dir" -> "relative/path",
       "spark.warmset.hugePages" -> "sometimes", "spark.warmset.io" -> "mmap",
       "spark.warmset.enabled" -> "yes", "spark.warmset.rowGroup" -> "1k",
       "spark.warmset.rowGroup" -> "4g", "spark.warmset.prefetch.max" -> "-1",
@@ -56,6 +56,9 @@ class WarmsetConfSuite extends AnyFunSuite {
   test("misspelt settings are found") {
     val names = Seq("spark.warmset.memory", "spark.warmset.memroy", "spark.master")
     assert(WarmsetConf.unknown(names) == Seq("spark.warmset.memroy"))
+    assert(WarmsetConf.nearest("spark.warmset.memroy").contains("spark.warmset.memory"))
+    assert(WarmsetConf.nearest("spark.warmset.rdd.enable").contains("spark.warmset.rdd.enabled"))
+    assert(WarmsetConf.nearest("spark.warmset.compression").isEmpty)
   }
 
   test("docs/reference/spark-keys.md is generated from the table and current") {
@@ -103,6 +106,15 @@ class WarmsetConfSuite extends AnyFunSuite {
     assert(parsed.path("dir").asText == dir.getAbsolutePath)
     assert(parsed.path("budget_bytes").asLong == (1L << 30))
     assert(parsed.path("flash_bytes_max").isNull)
+  }
+
+  test("a part of the disk stays free for others, unless it is said how much") {
+    val dir = new File("/tmp")
+    val default = StoreHolder.flashReserveBytes(read(), dir)
+    assert(default == math.min(dir.getTotalSpace / 20, 16L << 30) && default > 0)
+    assert(StoreHolder.flashReserveBytes(read("spark.warmset.flashReserve" -> "0"), dir) == 0)
+    val json = StoreHolder.json(read("spark.warmset.flashReserve" -> "3g"), dir, 1L << 30, machine)
+    assert(json.contains(s""""flash_reserve_bytes":${3L << 30}""") && json.contains("spark.warmset.flashReserve"))
   }
 
   test("task slots of a process") {

@@ -1,0 +1,71 @@
+package org.apache.spark.warmset
+
+import io.warmset.spark.{ContainerRule, MemoryRule, WarmsetConf}
+import org.apache.spark.SparkConf
+import org.apache.spark.resource.ResourceProfile
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Executors' containers on YARN and Kubernetes: the sizes that Spark asks for, and what of them cached data gets. */
+class ContainerRuleSuite extends AnyFunSuite {
+  private val MiB = 1L << 20
+
+  private def spark(settings: (String, String)*): SparkConf = new SparkConf(false).setAll(settings)
+
+  private def warmset(settings: (String, String)*): WarmsetConf = WarmsetConf.read(settings.toMap.get)
+
+  for ((settings, factor) <- Seq[(Seq[(String, String)], Double)](
+      Seq.empty -> 0.1,
+      Seq("spark.executor.memory" -> "8g") -> 0.1,
+      Seq("spark.executor.memory" -> "8g", "spark.executor.memoryOverhead" -> "3000") -> 0.1,
+      Seq("spark.executor.memory" -> "8g", "spark.executor.memoryOverhead" -> "5g") -> 0.1,
+      Seq("spark.executor.memory" -> "20000m", "spark.executor.memoryOverheadFactor" -> "0.3") -> 0.3)) {
+    test(s"heap and overhead are those that Spark asks a manager for: ${settings.mkString(", ")}") {
+      val conf = spark(settings :+ ("spark.master" -> "yarn"): _*)
+      ResourceProfile.clearDefaultProfile()
+      val profile = ResourceProfile.getOrCreateDefaultProfile(conf)
+      val asked = ResourceProfile.getResourcesForClusterManager(
+        profile.id, profile.executorResources, 384L, factor, conf, false, Map.empty)
+      val container = ContainerRule.of(conf).get
+      assert(container.heapBytes == asked.executorMemoryMiB * MiB)
+      assert(container.overheadBytes == asked.memoryOverheadMiB * MiB)
+      ResourceProfile.clearDefaultProfile()
+    }
+  }
+
+  test("other managers bound no container") {
+    for (master <- Seq("local[2]", "spark://host:7077", "local-cluster[2,1,1024]")) {
+      assert(ContainerRule.of(spark("spark.master" -> master)).isEmpty)
+    }
+  }
+
+  test("cached data gets what the overhead has beyond the JVM's part, whatever the host has") {
+    val conf = spark("spark.master" -> "k8s://https://host", "spark.executor.memory" -> "8g",
+      "spark.executor.memoryOverhead" -> "5g", "spark.executor.cores" -> "4")
+    val container = ContainerRule.of(conf).get
+    val machine = MemoryRule.Machine(512L << 30, 64, 8L << 30, 0, Some(4), Some(container))
+    val budget = MemoryRule.budgetBytes(machine)
+    assert(budget == 5120 * MiB - 8192 * MiB / 10 / (2 * MiB) * (2 * MiB) - 2 * MiB)
+    assert(budget + container.jvmBytes <= container.overheadBytes)
+    assert(ContainerRule.problem(warmset(), container).isEmpty)
+  }
+
+  test("containers of Spark's default size have no room, and the line that mends it is said") {
+    val container = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g")).get
+    val why = ContainerRule.problem(warmset(), container).get
+    assert(why.contains("--conf spark.executor.memoryOverhead=4506m"), why)
+    val mended = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g",
+      "spark.executor.memoryOverhead" -> "4506m")).get
+    assert(ContainerRule.problem(warmset(), mended).isEmpty && mended.poolBytesMax == 4096 * MiB)
+  }
+
+  test("sizes that were asked for are compared with the container") {
+    val conf = spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g", "spark.executor.memoryOverhead" -> "1g")
+    val container = ContainerRule.of(conf).get
+    assert(ContainerRule.problem(warmset("spark.warmset.memory" -> "512m"), container).isEmpty)
+    val memory = ContainerRule.problem(warmset("spark.warmset.memory" -> "2g"), container).get
+    assert(memory.contains("memoryOverhead=2458m"), memory)
+    assert(ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "4g"), container).isEmpty)
+    val total = ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "8g"), container).get
+    assert(total.contains("memoryOverhead=4608m"), total)
+  }
+}
