@@ -61,8 +61,7 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
             return None;
         }
     }
-    // SAFETY: this operation found the file, and is active.
-    unsafe { file.still_reaches(limit) }.then_some(Operation { active, file, offset, limit, served })
+    Some(Operation { active, file, offset, limit, served })
 }
 
 /// What the program passed: where the bytes go to or come from.
@@ -103,12 +102,17 @@ impl Operation {
         }
     }
 
-    /// Copies what is served; false at any fault.
+    /// Copies what is served, between two looks at the page that tells whether the file was cut; false at any fault.
     ///
     /// # Safety
     /// The buffers are what the program passed for this, good or bad.
     unsafe fn copy(&self, way: Way, buffers: &Buffers) -> bool {
         let mut at = 0;
+        let witness = self.file.address(self.limit);
+        let around = match way {
+            Way::Read => copy::around_into_buffer(),
+            Way::Write => copy::around_into_file(self.limit),
+        };
         buffers.parts.iter().all(|part| {
             let bytes = part.iov_len.min(self.served - at);
             let here = self.file.address(self.offset + at);
@@ -118,11 +122,17 @@ impl Operation {
             // other side is the program's. The handlers were installed before any file was mapped.
             unsafe {
                 match way {
-                    Way::Read => copy::copy(there, here, bytes, copy::AROUND_INTO_BUFFER),
-                    Way::Write => copy::copy(here, there, bytes, copy::AROUND_INTO_FILE),
+                    Way::Read => copy::copy(there, here, bytes, around, witness),
+                    Way::Write => copy::copy(here, there, bytes, around, witness),
                 }
             }
         })
+    }
+
+    /// Whether the file is as long as it was; if not, it is known from now on.
+    fn still_reaches(&self) -> bool {
+        // SAFETY: this operation found the file, and is active.
+        unsafe { self.file.still_reaches(self.limit) }
     }
 
     /// Does it; none at any fault, and if the file was cut meanwhile. A write holds its range.
@@ -131,9 +141,9 @@ impl Operation {
     /// As [`Operation::copy`]; for a write, the buffers were found readable.
     unsafe fn run(self, fd: c_int, way: Way, buffers: &Buffers, guard: Option<&Guard>) -> Option<usize> {
         loop {
-            // SAFETY: passed on; this operation found the file, and is active.
-            let is_done = unsafe { self.copy(way, buffers) && self.file.still_reaches(self.limit) };
-            if !is_done {
+            // SAFETY: passed on.
+            if !unsafe { self.copy(way, buffers) } {
+                self.still_reaches();
                 return None;
             }
             // A handler of this thread may have written in the middle of this: then its write was the first.
@@ -186,7 +196,7 @@ unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(
 unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
     let expected = descriptors::position(fd)?;
     let bytes = i64::try_from(buffers.bytes).ok()?;
-    let operation = prepare(fd, way, buffers.bytes, expected, false)?;
+    let operation = prepare(fd, way, buffers.bytes, expected, false).filter(Operation::still_reaches)?;
     // SAFETY: the buffers are the program's.
     if way == Way::Write && !unsafe { buffers.are_readable(buffers.bytes) } {
         return None;
@@ -301,7 +311,6 @@ unsafe fn by_kernel<'a>(
 
 /// Learns from an operation that the kernel did, at an offset, or at the descriptor's position.
 fn follow(fd: c_int, way: Way, offset: Option<i64>, result: isize) {
-    // At once: what lies elsewhere must cost next to nothing.
     if !descriptors::is_shown(fd) {
         descriptors::count(fd, result.max(0).unsigned_abs());
         if offset.is_none() {
@@ -358,7 +367,24 @@ fn began_at(fd: c_int, result: isize) -> Option<i64> {
 ///
 /// # Safety
 /// As `pread` and `pwrite`.
+#[inline(always)]
 pub unsafe fn transfer(
+    fd: c_int,
+    way: Way,
+    buffer: *mut c_void,
+    bytes: usize,
+    offset: i64,
+    kernel: impl FnOnce(*mut c_void, usize, i64) -> isize,
+) -> isize {
+    // At once: what lies elsewhere must cost next to nothing.
+    if descriptors::is_other(fd) {
+        return kernel(buffer, bytes, offset);
+    }
+    // SAFETY: passed on.
+    unsafe { transfer_own(fd, way, buffer, bytes, offset, kernel) }
+}
+
+unsafe fn transfer_own(
     fd: c_int,
     way: Way,
     buffer: *mut c_void,
@@ -389,7 +415,22 @@ pub unsafe fn transfer(
 ///
 /// # Safety
 /// As `read` and `write`.
+#[inline(always)]
 pub unsafe fn transfer_here(
+    fd: c_int,
+    way: Way,
+    buffer: *mut c_void,
+    bytes: usize,
+    kernel: impl FnOnce() -> isize,
+) -> isize {
+    if descriptors::is_other(fd) {
+        return kernel();
+    }
+    // SAFETY: passed on.
+    unsafe { transfer_own_here(fd, way, buffer, bytes, kernel) }
+}
+
+unsafe fn transfer_own_here(
     fd: c_int,
     way: Way,
     buffer: *mut c_void,
@@ -424,7 +465,7 @@ unsafe fn with_buffers<T>(
     // SAFETY: the program's array may be bad, and the copy ends at a fault; ours has room for `count`.
     let is_read = unsafe {
         let bytes = count * size_of::<iovec>();
-        copy::copy(parts.as_mut_ptr().cast(), vector.cast(), bytes, copy::AROUND_INTO_BUFFER)
+        copy::copy(parts.as_mut_ptr().cast(), vector.cast(), bytes, usize::MAX, parts.as_ptr().cast())
     };
     let parts = parts.get(..count).filter(|_| is_read)?;
     let bytes = parts
@@ -446,6 +487,9 @@ pub unsafe fn transfer_vector(
     offset: Option<i64>,
     kernel: impl FnOnce() -> isize,
 ) -> isize {
+    if descriptors::is_other(fd) {
+        return kernel();
+    }
     // SAFETY: passed on.
     let served = unsafe {
         with_buffers(fd, vector, count, |buffers| match offset {

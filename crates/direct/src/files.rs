@@ -147,6 +147,8 @@ pub fn leave(index: usize) {
 
 /// Slots whose operations of the round's beginning may still run. Only under the lock.
 static PENDING: [AtomicBool; SLOTS] = [const { AtomicBool::new(false) }; SLOTS];
+/// Whether the slots show all operations that the round waits for.
+static IS_SEEN: AtomicBool = AtomicBool::new(false);
 /// How often a close looks whether the operations of other threads have ended, before it leaves that to the next one.
 const TRIES: usize = 200;
 
@@ -164,6 +166,13 @@ fn reclaim() {
                 return;
             }
             PENDING.iter().for_each(|pending| pending.store(true, Ordering::Relaxed));
+            IS_SEEN.store(false, Ordering::Relaxed);
+        }
+        if !IS_SEEN.load(Ordering::Relaxed) {
+            if !stats::see_all() {
+                return;
+            }
+            IS_SEEN.store(true, Ordering::Relaxed);
         }
         for (pending, slot) in PENDING.iter().zip(stats::used()) {
             if slot.is_idle() {

@@ -9,11 +9,10 @@
 //! - A holder that has died is found out and its words are taken over. One that lives but does not give back, because it
 //!   was stopped or left the write by a jump, holds others up for [`WAITS_MAX`] waits.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::kernel;
 use crate::shared::{self, Identity, LOCKS};
+use crate::{kernel, thread};
 
 const BLOCK: usize = 64 << 10;
 const FREE: u32 = 0;
@@ -36,19 +35,6 @@ const WAITS_MAX: u32 = 40;
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-struct Thread {
-    number: Cell<u32>,
-    /// Writes that it is in: more than one in a signal handler.
-    depth: Cell<u32>,
-    /// A handler wrote meanwhile.
-    was_interrupted: Cell<bool>,
-}
-
-thread_local! {
-    static THREAD: Thread =
-        const { Thread { number: Cell::new(0), depth: Cell::new(0), was_interrupted: Cell::new(false) } };
-}
-
 /// A write in progress, and its range.
 pub struct Guard {
     holder: u32,
@@ -60,16 +46,13 @@ pub struct Guard {
 pub fn lock(identity: Identity, offset: usize, bytes: usize) -> Option<Guard> {
     let process = shared::own_number()? as u32;
     let (block, last) = (offset / BLOCK, offset.checked_add(bytes)?.checked_sub(1)? / BLOCK);
-    let holder = THREAD
-        .try_with(|thread| {
-            if thread.number.get() == 0 {
-                thread.number.set((NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % THREADS) as u32 + 1);
-            }
-            let depth = thread.depth.get();
-            thread.depth.set(depth.saturating_add(1));
-            process << PROCESS_SHIFT | depth.min(DEPTH_MAX) << DEPTH_SHIFT | thread.number.get()
-        })
-        .ok()?;
+    let thread = thread::own();
+    if thread.number.get() == 0 {
+        thread.number.set((NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % THREADS) as u32 + 1);
+    }
+    let depth = thread.depth.get();
+    thread.depth.set(depth.saturating_add(1));
+    let holder = process << PROCESS_SHIFT | depth.min(DEPTH_MAX) << DEPTH_SHIFT | thread.number.get();
     let first = (identity.first_lock() + block) % LOCKS;
     let guard = Guard { holder, first, count: (last - block + 1).min(LOCKS) };
     while let Err((at, seen)) = guard.take() {
@@ -127,7 +110,7 @@ impl Guard {
 
     /// Whether a signal handler of this thread wrote since this was asked last.
     pub fn was_interrupted(&self) -> bool {
-        THREAD.try_with(|thread| thread.was_interrupted.replace(false)).unwrap_or(false)
+        thread::own().was_interrupted.replace(0) != 0
     }
 }
 
@@ -137,11 +120,10 @@ impl Drop for Guard {
         if shared::known_number() == Some((self.holder >> PROCESS_SHIFT) as usize) {
             self.give_back();
         }
-        let _ = THREAD.try_with(|thread| {
-            let depth = thread.depth.get().saturating_sub(1);
-            thread.depth.set(depth);
-            thread.was_interrupted.set(depth > 0);
-        });
+        let thread = thread::own();
+        let depth = thread.depth.get().saturating_sub(1);
+        thread.depth.set(depth);
+        thread.was_interrupted.set(u32::from(depth > 0));
     }
 }
 
