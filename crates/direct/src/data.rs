@@ -33,6 +33,7 @@ struct Operation {
 }
 
 /// Whether this range of this descriptor can be served, in whole or, `in_parts`, up to the file's last page.
+#[inline(always)]
 fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Option<Operation> {
     let may_be = descriptors::shown(fd)?;
     if way == Way::Write && !(may_be.can_write && descriptors::none_appends()) {
@@ -55,11 +56,8 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
     } else {
         return None;
     };
-    if !file.is_present(offset, served) {
-        file.missed(offset, served);
-        if !file.is_present(offset, served) {
-            return None;
-        }
+    if !file.is_present(offset, served) && !file.is_found(offset, served) {
+        return None;
     }
     Some(Operation { active, file, offset, limit, served })
 }
@@ -75,6 +73,7 @@ impl Buffers<'_> {
     ///
     /// # Safety
     /// The handlers of `fault` are installed.
+    #[inline(always)]
     unsafe fn are_readable(&self, bytes: usize) -> bool {
         let mut left = bytes;
         self.parts.iter().all(|part| {
@@ -95,6 +94,7 @@ impl Buffers<'_> {
 
 impl Operation {
     /// The lock of `bytes` for a write, none inside for a read; none at all if it can't be had.
+    #[inline(always)]
     fn lock(&self, way: Way, bytes: usize) -> Option<Option<Guard>> {
         match way {
             Way::Read => Some(None),
@@ -106,6 +106,7 @@ impl Operation {
     ///
     /// # Safety
     /// The buffers are what the program passed for this, good or bad.
+    #[inline(always)]
     unsafe fn copy(&self, way: Way, buffers: &Buffers) -> bool {
         let mut at = 0;
         let witness = self.file.address(self.limit);
@@ -130,6 +131,7 @@ impl Operation {
     }
 
     /// Whether the file is as long as it was; if not, it is known from now on.
+    #[inline(never)]
     fn still_reaches(&self) -> bool {
         // SAFETY: this operation found the file, and is active.
         unsafe { self.file.still_reaches(self.limit) }
@@ -139,6 +141,7 @@ impl Operation {
     ///
     /// # Safety
     /// As [`Operation::copy`]; for a write, the buffers were found readable.
+    #[inline(always)]
     unsafe fn run(self, fd: c_int, way: Way, buffers: &Buffers, guard: Option<&Guard>) -> Option<usize> {
         loop {
             // SAFETY: passed on.
@@ -170,8 +173,12 @@ impl Operation {
 /// Serves a read or write, or a beginning of it; none if the kernel is to do it. With a write goes the lock of the whole
 /// range, until all of it is written.
 ///
+/// All of it is inlined for single buffers, so that nothing passes through memory: a load that takes several stores in
+/// waits until these have left the processor, and so for all copies before.
+///
 /// # Safety
 /// As `preadv` and `pwritev`; a bad buffer is no error here.
+#[inline(always)]
 unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(usize, Option<Guard>)> {
     let in_parts = buffers.parts.len() == 1 && buffers.are_in_bounds();
     let operation = prepare(fd, way, buffers.bytes, offset, in_parts)?;
@@ -185,6 +192,17 @@ unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(
     Some((served, guard))
 }
 
+/// The same for several buffers, which are served all or not at all.
+///
+/// # Safety
+/// As [`serve`].
+#[inline(never)]
+unsafe fn serve_all(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<isize> {
+    // SAFETY: passed on.
+    let (served, _guard) = unsafe { serve(fd, way, buffers, offset) }?;
+    (served == buffers.bytes).then_some(served as isize)
+}
+
 /// Serves a read or write at the descriptor's position; none if the kernel is to do it.
 ///
 /// The kernel keeps the position. It is moved on first, by one call that says where it was, so that no two operations
@@ -193,8 +211,9 @@ unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(
 ///
 /// # Safety
 /// As `readv` and `writev`; a bad buffer is no error here.
+#[inline(never)]
 unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
-    let expected = descriptors::position(fd)?;
+    let expected = descriptors::position_of_one_user(fd)?;
     let bytes = i64::try_from(buffers.bytes).ok()?;
     let operation = prepare(fd, way, buffers.bytes, expected, false).filter(Operation::still_reaches)?;
     // SAFETY: the buffers are the program's.
@@ -381,10 +400,64 @@ pub unsafe fn transfer(
         return kernel(buffer, bytes, offset);
     }
     // SAFETY: passed on.
-    unsafe { transfer_own(fd, way, buffer, bytes, offset, kernel) }
+    match way {
+        Way::Read => unsafe { transfer_own::<false, _>(fd, buffer, bytes, offset, kernel) },
+        Way::Write => unsafe { transfer_own::<true, _>(fd, buffer, bytes, offset, kernel) },
+    }
 }
 
-unsafe fn transfer_own(
+/// Compiled for each way by itself, and apart from the look above, which needs no room on the stack.
+#[inline(never)]
+unsafe fn transfer_own<const IS_WRITE: bool, Kernel: FnOnce(*mut c_void, usize, i64) -> isize>(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: usize,
+    offset: i64,
+    kernel: Kernel,
+) -> isize {
+    let way = if IS_WRITE { Way::Write } else { Way::Read };
+    if let Some(shown) = descriptors::shown(fd) {
+        if way == Way::Read {
+            files::at(shown.index).fetch(offset as usize);
+        }
+        let buffers = Buffers { parts: &[iovec { iov_base: buffer, iov_len: bytes }], bytes };
+        // SAFETY: passed on.
+        if let Some((served, guard)) = unsafe { serve(fd, way, &buffers, offset) } {
+            if served == bytes {
+                return served as isize;
+            }
+            return finish(fd, way, served, guard, offset, |rest| {
+                kernel(buffer.wrapping_byte_add(served), bytes - served, rest)
+            });
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { transfer_by_kernel(fd, way, buffer, bytes, offset, kernel) }
+}
+
+/// The kernel does the rest of an operation whose beginning was served.
+#[inline(never)]
+fn finish(
+    fd: c_int,
+    way: Way,
+    served: usize,
+    guard: Option<Guard>,
+    offset: i64,
+    kernel: impl FnOnce(i64) -> isize,
+) -> isize {
+    let rest = offset + served as i64;
+    let result = kernel(rest);
+    drop(guard);
+    follow(fd, way, Some(rest), result);
+    served as isize + result.max(0)
+}
+
+/// The kernel does all of it.
+///
+/// # Safety
+/// As [`transfer`].
+#[inline(never)]
+unsafe fn transfer_by_kernel(
     fd: c_int,
     way: Way,
     buffer: *mut c_void,
@@ -392,20 +465,6 @@ unsafe fn transfer_own(
     offset: i64,
     kernel: impl FnOnce(*mut c_void, usize, i64) -> isize,
 ) -> isize {
-    if descriptors::is_shown(fd) {
-        let buffers = Buffers { parts: &[iovec { iov_base: buffer, iov_len: bytes }], bytes };
-        // SAFETY: passed on.
-        if let Some((served, guard)) = unsafe { serve(fd, way, &buffers, offset) } {
-            if served == bytes {
-                return served as isize;
-            }
-            let rest = offset + served as i64;
-            let result = kernel(buffer.wrapping_byte_add(served), bytes - served, rest);
-            drop(guard);
-            follow(fd, way, Some(rest), result);
-            return served as isize + result.max(0);
-        }
-    }
     let parts = [iovec { iov_base: buffer, iov_len: bytes }];
     // SAFETY: the caller's buffer.
     unsafe { by_kernel(fd, way, Some(offset), (|| bytes, || &parts), || kernel(buffer, bytes, offset)) }
@@ -493,10 +552,7 @@ pub unsafe fn transfer_vector(
     // SAFETY: passed on.
     let served = unsafe {
         with_buffers(fd, vector, count, |buffers| match offset {
-            // In one part, since there may be several buffers: all or nothing.
-            Some(offset) => serve(fd, way, buffers, offset)
-                .filter(|(served, _)| *served == buffers.bytes)
-                .map(|(served, _)| served as isize),
+            Some(offset) => serve_all(fd, way, buffers, offset),
             None => serve_here(fd, way, buffers),
         })
     };

@@ -42,7 +42,9 @@ pub struct Guard {
     count: usize,
 }
 
-/// Locks a range of at least a byte; none if that is not possible.
+/// Locks a range of at least a byte; none if that is not possible. One locked instruction if it is one block that nobody
+/// has.
+#[inline(always)]
 pub fn lock(identity: Identity, offset: usize, bytes: usize) -> Option<Guard> {
     let process = shared::own_number()? as u32;
     let (block, last) = (offset / BLOCK, offset.checked_add(bytes)?.checked_sub(1)? / BLOCK);
@@ -55,9 +57,8 @@ pub fn lock(identity: Identity, offset: usize, bytes: usize) -> Option<Guard> {
     let holder = process << PROCESS_SHIFT | depth.min(DEPTH_MAX) << DEPTH_SHIFT | thread.number.get();
     let first = (identity.first_lock() + block) % LOCKS;
     let guard = Guard { holder, first, count: (last - block + 1).min(LOCKS) };
-    while let Err((at, seen)) = guard.take() {
-        guard.give_back();
-        wait(at, seen);
+    if guard.count != 1 || !guard.change_one(FREE, holder, Ordering::Acquire) {
+        guard.take_or_wait();
     }
     Some(guard)
 }
@@ -69,6 +70,20 @@ fn word(index: usize) -> Option<&'static AtomicU32> {
 }
 
 impl Guard {
+    /// The word of a guard that has one.
+    #[inline(always)]
+    fn change_one(&self, from: u32, to: u32, order: Ordering) -> bool {
+        word(self.first).is_some_and(|word| word.compare_exchange(from, to, order, Ordering::Relaxed).is_ok())
+    }
+
+    #[inline(never)]
+    fn take_or_wait(&self) {
+        while let Err((at, seen)) = self.take() {
+            self.give_back();
+            wait(at, seen);
+        }
+    }
+
     /// In ascending order; the range may go around the end of the table.
     fn indices(&self) -> impl Iterator<Item = usize> + use<> {
         let end = self.first + self.count;
@@ -96,6 +111,7 @@ impl Guard {
         Ok(())
     }
 
+    #[inline(never)]
     fn give_back(&self) {
         for word in self.indices().filter_map(word) {
             if word.compare_exchange(self.holder, FREE, Ordering::Release, Ordering::Relaxed).is_ok() {
@@ -115,10 +131,13 @@ impl Guard {
 }
 
 impl Drop for Guard {
+    #[inline(always)]
     fn drop(&mut self) {
         // In a child of `fork` the words are the parent's.
         if shared::known_number() == Some((self.holder >> PROCESS_SHIFT) as usize) {
-            self.give_back();
+            if self.count != 1 || !self.change_one(self.holder, FREE, Ordering::Release) {
+                self.give_back();
+            }
         }
         let thread = thread::own();
         let depth = thread.depth.get().saturating_sub(1);

@@ -63,6 +63,7 @@ pub fn see_all() -> bool {
 }
 
 /// This thread's slot. With more than [`SLOTS`] threads the later ones share one, which costs time only.
+#[inline(always)]
 pub fn mine() -> &'static Slot {
     match thread::own().slot.get() {
         0 => first_of_thread(),
@@ -70,7 +71,14 @@ pub fn mine() -> &'static Slot {
     }
 }
 
+/// What tells this thread apart, other than 0; none if there are too many.
+pub fn own_slot() -> Option<u32> {
+    mine();
+    Some(thread::own().slot.get()).filter(|&slot| slot as usize <= COMMON)
+}
+
 #[cold]
+#[inline(never)]
 fn first_of_thread() -> &'static Slot {
     let index = THREADS.fetch_add(1, Ordering::SeqCst).min(COMMON);
     let slot = &ALL[index];
@@ -85,6 +93,7 @@ pub fn used() -> &'static [Slot] {
 }
 
 impl Slot {
+    #[inline(always)]
     pub fn enter(&'static self) -> Active {
         if self.is_own.load(Ordering::Relaxed) {
             // A handler that runs in between leaves what it found.
