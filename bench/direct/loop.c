@@ -138,7 +138,8 @@ int main(int argc, char **argv)
             snprintf(path, sizeof path, "%s/loop.%d", argv[8], shared ? 0 : job);
             rate = argv[1][0] == 'o'
                        ? calls(seconds, path)
-                       : work(maps, argv[1][maps ? 3 : 0] == 'w', argv[2][0] == 'r', block, bytes, seconds, path, 77 + job);
+                       : work(maps, argv[1][maps ? 3 : 0] == 'w', argv[2][0] == 'r', block, bytes, seconds, path,
+                              77 + job);
             if (write(pipes[1], &rate, sizeof rate) != sizeof rate)
                 fail("pipe");
             exit(0);

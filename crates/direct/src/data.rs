@@ -399,14 +399,18 @@ pub unsafe fn transfer(
     if descriptors::is_other(fd) {
         return kernel(buffer, bytes, offset);
     }
-    // SAFETY: passed on.
     match way {
+        // SAFETY: passed on.
         Way::Read => unsafe { transfer_own::<false, _>(fd, buffer, bytes, offset, kernel) },
+        // SAFETY: passed on.
         Way::Write => unsafe { transfer_own::<true, _>(fd, buffer, bytes, offset, kernel) },
     }
 }
 
 /// Compiled for each way by itself, and apart from the look above, which needs no room on the stack.
+///
+/// # Safety
+/// As [`transfer`].
 #[inline(never)]
 unsafe fn transfer_own<const IS_WRITE: bool, Kernel: FnOnce(*mut c_void, usize, i64) -> isize>(
     fd: c_int,

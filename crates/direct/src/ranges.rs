@@ -134,10 +134,9 @@ impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {
         // In a child of `fork` the words are the parent's.
-        if shared::known_number() == Some((self.holder >> PROCESS_SHIFT) as usize) {
-            if self.count != 1 || !self.change_one(self.holder, FREE, Ordering::Release) {
-                self.give_back();
-            }
+        let is_own = shared::known_number() == Some((self.holder >> PROCESS_SHIFT) as usize);
+        if is_own && (self.count != 1 || !self.change_one(self.holder, FREE, Ordering::Release)) {
+            self.give_back();
         }
         let thread = thread::own();
         let depth = thread.depth.get().saturating_sub(1);
