@@ -206,7 +206,7 @@ def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Pr
                 job = json.loads(said[said.index("{") :])["jobs"][0]
                 return job["read" if "read" in way else "write"]["bw_bytes"]
 
-            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs"], 2, one)
+            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs"], 4, one)
 
 
 def timed(command: list[str], where: Path, served: bool, **more: object) -> float:

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,24 @@ static void fill(const char *path, size_t bytes)
     close(fd);
 }
 
+// How many jobs there are and how many are ready: they begin together, since one alone moves almost as much as two.
+static struct {
+    int jobs, ready;
+} *together;
+
+static void begin_together(void)
+{
+    __atomic_add_fetch(&together->ready, 1, __ATOMIC_SEQ_CST);
+    double end = now() + 30;
+    while (__atomic_load_n(&together->ready, __ATOMIC_SEQ_CST) < together->jobs) {
+        sched_yield();
+        if (now() > end) {
+            errno = ETIMEDOUT;
+            fail("waiting for the other jobs");
+        }
+    }
+}
+
 // One job: goes through the file once by reading, warms up for half of the time, then counts.
 static double work(int maps, int writes, int random, size_t block, size_t bytes, double seconds, const char *path,
                    uint64_t seed)
@@ -67,6 +86,7 @@ static double work(int maps, int writes, int random, size_t block, size_t bytes,
             mapped[from] = 7;
     }
     size_t blocks = bytes / block, at = 0, done = 0;
+    begin_together();
     double began = now(), from = began + seconds / 2, end = from + seconds, time;
     int counts = 0;
     size_t batch = block >= 65536 ? 1 : 32;
@@ -133,6 +153,10 @@ int main(int argc, char **argv)
         snprintf(path, sizeof path, "%s/loop.%d", argv[8], job);
         fill(path, bytes);
     }
+    together = mmap(NULL, sizeof *together, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (together == MAP_FAILED)
+        fail("memory");
+    together->jobs = jobs;
     for (int job = 0; job < jobs; job++)
         if (fork() == 0) {
             snprintf(path, sizeof path, "%s/loop.%d", argv[8], shared ? 0 : job);
