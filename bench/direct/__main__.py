@@ -49,7 +49,10 @@ USES = {
     "2 jobs shared": ("2", "shared"),
     "1 job shared": ("1", "shared"),
 }
-FIO = {"read": "order", "write": "order", "randread": "random", "randwrite": "random"}
+FIO = ("read", "write", "randread", "randwrite")
+# Other file systems are shown where programs spend most of their calls.
+FIO_ELSEWHERE = ("huge", "ramfs", "ext4")
+FIO_ELSEWHERE_ROWS = ("4K randread", "4K randwrite", "64K randread", "64K randwrite")
 README = """# direct
 
 `make bench B=direct{quick}`, on the machine described in `raw.json`, which has all figures.
@@ -67,7 +70,8 @@ to come.
 Charts: {charts}
 
 ## fio, MB/s
-psync on tmpfs through `warmset direct run`, fio's mmap engine on the same file, and psync on tmpfs without.
+psync on tmpfs through `warmset direct run`, fio's mmap engine on the same file, and psync on tmpfs without; some rows
+have psync on other file systems, too.
 {fio}
 Charts: {fio_charts}
 
@@ -189,7 +193,6 @@ def measure_loop(options: argparse.Namespace, room: dict[str, Path], progress: P
 
 def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:
     """Bytes per second of fio's engines."""
-    path = room["tmpfs"]
     for size in ["4K"] if options.quick else SIZES:
         for way in ["randread"] if options.quick else FIO:
             if f"{size} {way}" in found:
@@ -198,6 +201,7 @@ def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Pr
 
             def one(name: str, way=way, size=size) -> float:  # noqa: ANN001
                 engine = "mmap" if name == "mmap" else "psync"
+                path = room[name if name in FIO_ELSEWHERE else "tmpfs"]
                 command = ["fio", "--name=x", f"--filename={path}/fio", f"--size={FILE_BYTES}", f"--rw={way}"]
                 command += [f"--bs={SIZES[size]}", f"--ioengine={engine}", "--time_based", "--runtime=400ms"]
                 command += ["--ramp_time=100ms", "--output-format=json", "--thread", "--randrepeat=1", "--norandommap"]
@@ -206,7 +210,8 @@ def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Pr
                 job = json.loads(said[said.index("{") :])["jobs"][0]
                 return job["read" if "read" in way else "write"]["bw_bytes"]
 
-            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs"], 4, one)
+            elsewhere = FIO_ELSEWHERE if f"{size} {way}" in FIO_ELSEWHERE_ROWS and not options.quick else ()
+            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs", *elsewhere], 4, one)
 
 
 def timed(command: list[str], where: Path, served: bool, **more: object) -> float:
@@ -348,7 +353,7 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
             fio_charts.append(f"[{size}](fio-{size}.svg)")
     loop = table([*VARIANTS, *(f"{over} / {under}" for over, under in RATIOS)], rows)
     fio = {
-        name: [f"{median_of(of[way]) / 1e6:.0f}" for way in ("direct", "mmap", "tmpfs")]
+        name: [f"{median_of(of[way]) / 1e6:.0f}" if way in of else "" for way in chart.FIO]
         + [f"{ratio(of, 'direct', 'mmap'):.2f}", f"{ratio(of, 'direct', 'tmpfs'):.2f}"]
         for name, of in parts.get("fio", {}).items()
     }
@@ -374,7 +379,7 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
             loop=loop,
             charts=", ".join(charts),
             fio_charts=", ".join(fio_charts),
-            fio=table(["direct", "mmap", "tmpfs", "direct / mmap", "direct / tmpfs"], fio),
+            fio=table([*chart.FIO, "direct / mmap", "direct / tmpfs"], fio),
             programs=table(["direct", "tmpfs", "tmpfs / direct"], made),
             beside="Calls per second outside the directory, and how much longer one takes, by pairs of runs.\n"
             + table(["with", "without", "longer (median)", "middle half of the pairs"], beside)
