@@ -211,7 +211,7 @@ def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Pr
                 return job["read" if "read" in way else "write"]["bw_bytes"]
 
             elsewhere = FIO_ELSEWHERE if f"{size} {way}" in FIO_ELSEWHERE_ROWS and not options.quick else ()
-            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs", *elsewhere], 4, one)
+            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs", *elsewhere], 3, one)
 
 
 def timed(command: list[str], where: Path, served: bool, **more: object) -> float:
@@ -238,7 +238,7 @@ def measure_programs(options: argparse.Namespace, room: dict[str, Path], progres
             command = ["sh", "-ec", program.script]
             return timed(command, path, name == "direct", env=environment)
 
-        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 15, one)
+        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 9, one)
 
 
 def measure_beside(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:

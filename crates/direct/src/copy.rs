@@ -227,13 +227,6 @@ pub fn fetch(at: *const u8) {
     }
 }
 
-/// The same for a line that is written soon.
-#[inline(always)]
-pub fn fetch_to_write(at: *const u8) {
-    // SAFETY: a prefetch reads nothing, and faults nowhere; processors that do not know this one do nothing.
-    unsafe { core::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
-}
-
 /// Whether each page of `bytes` from `at` can be read. No bytes can always be.
 ///
 /// # Safety

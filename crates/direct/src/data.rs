@@ -421,10 +421,8 @@ unsafe fn transfer_own<const IS_WRITE: bool, Kernel: FnOnce(*mut c_void, usize, 
 ) -> isize {
     let way = if IS_WRITE { Way::Write } else { Way::Read };
     if let Some(shown) = descriptors::shown(fd) {
-        let file = files::at(shown.index);
-        match way {
-            Way::Read => file.fetch(offset as usize),
-            Way::Write => ranges::fetch(file.identity(), offset as usize),
+        if way == Way::Read {
+            files::at(shown.index).fetch(offset as usize);
         }
         let buffers = Buffers { parts: &[iovec { iov_base: buffer, iov_len: bytes }], bytes };
         // SAFETY: passed on.

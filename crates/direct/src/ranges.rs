@@ -12,7 +12,7 @@
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::shared::{self, Identity, LOCKS};
-use crate::{copy, kernel, thread};
+use crate::{kernel, thread};
 
 const BLOCK: usize = 64 << 10;
 const FREE: u32 = 0;
@@ -61,14 +61,6 @@ pub fn lock(identity: Identity, offset: usize, bytes: usize) -> Option<Guard> {
         guard.take_or_wait();
     }
     Some(guard)
-}
-
-/// Has the processor fetch the word of an offset, which another one may have had last: it is locked soon.
-#[inline(always)]
-pub fn fetch(identity: Identity, offset: usize) {
-    if let Some(word) = word((identity.first_lock() + offset / BLOCK) % LOCKS) {
-        copy::fetch_to_write(word.as_ptr().cast());
-    }
 }
 
 /// Neighbouring blocks have words in different cache lines.
