@@ -31,38 +31,47 @@ WARMSET = ROOT / "target" / "release" / "warmset"
 KEPT = ROOT / "target" / "bench-direct"
 SIZES = {"512": 512, "4K": 4096, "64K": 65536, "512K": 524288, "16M": 16 << 20}
 FILE_BYTES = 64 << 20
-# How it is opened: where, and whether the library serves it.
+# How it is opened: where, and whether the library serves it. The bare copies call nothing: no call can be faster.
 VARIANTS = {
     "direct": ("tmpfs", True),
     "direct huge": ("huge", True),
+    "bare": ("tmpfs", False),
+    "bare huge": ("huge", False),
     "tmpfs": ("tmpfs", False),
     "huge": ("huge", False),
     "ramfs": ("ramfs", False),
     "ext4": ("ext4", False),
 }
+RATIOS = (("direct", "tmpfs"), ("bare", "tmpfs"), ("direct huge", "huge"), ("bare huge", "huge"))
 USES = {
     "1 job": ("1", "own"),
     "2 jobs": ("2", "own"),
     "2 jobs shared": ("2", "shared"),
     "1 job shared": ("1", "shared"),
 }
-FIO = {"read": "order", "write": "order", "randread": "random", "randwrite": "random"}
+FIO = ("read", "write", "randread", "randwrite")
+# Other file systems are shown where programs spend most of their calls.
+FIO_ELSEWHERE = ("huge", "ramfs", "ext4")
+FIO_ELSEWHERE_ROWS = ("4K randread", "4K randwrite", "64K randread", "64K randwrite")
 README = """# direct
 
 `make bench B=direct{quick}`, on the machine described in `raw.json`, which has all figures.
 
-Six ways to the same bytes: **direct** is `warmset direct run` on a tmpfs of 4 KiB pages, **direct huge** on a tmpfs
+Eight ways to the same bytes: **direct** is `warmset direct run` on a tmpfs of 4 KiB pages, **direct huge** on a tmpfs
 mounted with `huge=always`; **tmpfs**, **huge** and **ramfs** are these without it, and **ext4** is the disk with all
-pages cached. Every figure is the median of {rounds} rounds in which all ways take turns, after one that is discarded;
-ratios are of figures of the same round. Files have 64 MiB and all their pages; each job warms up first. Before each
-part, memory is touched and freed: what a virtual machine frees its host takes back, and pages would be slow to come.
+pages cached. **bare** and **bare huge** are libc's memcpy from or to a mapping, in the same loop: what it would be if a
+call cost nothing. Every figure is the median of {rounds} rounds in which all ways take turns, after one that is
+discarded; ratios are of figures of the same round. Files have 64 MiB and all their pages; each job warms up first.
+Before each part, memory is touched and freed: what a virtual machine frees its host takes back, and pages would be slow
+to come.
 
 ## The loop (`loop.c`), GB/s
 {loop}
 Charts: {charts}
 
 ## fio, MB/s
-psync on tmpfs through `warmset direct run`, fio's mmap engine on the same file, and psync on tmpfs without.
+psync on tmpfs through `warmset direct run`, fio's mmap engine on the same file, and psync on tmpfs without; some rows
+have psync on other file systems, too.
 {fio}
 Charts: {fio_charts}
 
@@ -174,7 +183,8 @@ def measure_loop(options: argparse.Namespace, room: dict[str, Path], progress: P
                     def one(name: str, way=way, order=order, size=size, jobs=jobs, which=which) -> float:  # noqa: ANN001
                         where, served = VARIANTS[name]
                         path = room[where]
-                        command = [loop, way, order, str(SIZES[size]), jobs, which]
+                        bare = "map" if name.startswith("bare") else ""
+                        command = [loop, bare + way, order, str(SIZES[size]), jobs, which]
                         command += [str(FILE_BYTES), str(options.seconds), str(path)]
                         return float(output(command, path, served))
 
@@ -183,7 +193,6 @@ def measure_loop(options: argparse.Namespace, room: dict[str, Path], progress: P
 
 def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:
     """Bytes per second of fio's engines."""
-    path = room["tmpfs"]
     for size in ["4K"] if options.quick else SIZES:
         for way in ["randread"] if options.quick else FIO:
             if f"{size} {way}" in found:
@@ -192,6 +201,7 @@ def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Pr
 
             def one(name: str, way=way, size=size) -> float:  # noqa: ANN001
                 engine = "mmap" if name == "mmap" else "psync"
+                path = room[name if name in FIO_ELSEWHERE else "tmpfs"]
                 command = ["fio", "--name=x", f"--filename={path}/fio", f"--size={FILE_BYTES}", f"--rw={way}"]
                 command += [f"--bs={SIZES[size]}", f"--ioengine={engine}", "--time_based", "--runtime=400ms"]
                 command += ["--ramp_time=100ms", "--output-format=json", "--thread", "--randrepeat=1", "--norandommap"]
@@ -200,7 +210,8 @@ def measure_fio(options: argparse.Namespace, room: dict[str, Path], progress: Pr
                 job = json.loads(said[said.index("{") :])["jobs"][0]
                 return job["read" if "read" in way else "write"]["bw_bytes"]
 
-            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs"], 2, one)
+            elsewhere = FIO_ELSEWHERE if f"{size} {way}" in FIO_ELSEWHERE_ROWS and not options.quick else ()
+            found[f"{size} {way}"] = in_turns(["direct", "mmap", "tmpfs", *elsewhere], 3, one)
 
 
 def timed(command: list[str], where: Path, served: bool, **more: object) -> float:
@@ -227,7 +238,7 @@ def measure_programs(options: argparse.Namespace, room: dict[str, Path], progres
             command = ["sh", "-ec", program.script]
             return timed(command, path, name == "direct", env=environment)
 
-        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 7, one)
+        found[program.name] = in_turns(["direct", "tmpfs"], 2 if options.quick else 9, one)
 
 
 def measure_beside(options: argparse.Namespace, room: dict[str, Path], progress: Progress, found: Kept) -> None:
@@ -290,13 +301,18 @@ def figures(parts: dict[str, dict]) -> dict:
         "read_mid_min": least("direct", "tmpfs", "64K read", "512K read"),
         "write_mid_min": least("direct", "tmpfs", "64K write", "512K write"),
         "large_min": least("direct", "tmpfs", "16M"),
+        "bare_read_4k": least("bare", "tmpfs", "4K read"),
+        "bare_write_4k": least("bare", "tmpfs", "4K write"),
+        "bare_read_mid_min": least("bare", "tmpfs", "64K read", "512K read"),
         "vs_huge_min": least("direct huge", "huge", ""),
         "vs_huge_4k": least("direct huge", "huge", "4K"),
+        "bare_vs_huge_4k": least("bare huge", "huge", "4K"),
         "vs_mmap_min": rounded(min((ratio(of, "direct", "mmap") for of in fio.values()), default=None))
         if fio
         else None,
         "shared_scale": scale("direct"),
         "shared_scale_tmpfs": scale("tmpfs"),
+        "shared_scale_bare": scale("bare"),
         "outside_cost": rounded(max(outside)) if outside else None,
         "start_ms": rounded(1e3 * (median_of(start["direct"]) - median_of(start["plain"]))) if start else None,
         "programs_worst": rounded(min(speed.values())) if speed else None,
@@ -321,7 +337,7 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
         )
         speeds = {n: {way: median_of(v) * size_bytes / 1e9 for way, v in each.items()} for n, each in of.items()}
         for name, each in speeds.items():
-            over = [f"{ratio(of[name], 'direct', 'tmpfs'):.2f}", f"{ratio(of[name], 'direct huge', 'huge'):.2f}"]
+            over = [f"{ratio(of[name], *pair):.2f}" for pair in RATIOS]
             rows[name] = [f"{each[way]:.2f}" for way in VARIANTS] + over
         if speeds:
             short = [(name.removeprefix(size + " "), each) for name, each in speeds.items()]
@@ -335,9 +351,9 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
         if engines:
             chart.save(engines, f"fio, records of {size}", chart.FIO, run.directory / f"fio-{size}.svg")
             fio_charts.append(f"[{size}](fio-{size}.svg)")
-    loop = table([*VARIANTS, "direct / tmpfs", "direct huge / huge"], rows)
+    loop = table([*VARIANTS, *(f"{over} / {under}" for over, under in RATIOS)], rows)
     fio = {
-        name: [f"{median_of(of[way]) / 1e6:.0f}" for way in ("direct", "mmap", "tmpfs")]
+        name: [f"{median_of(of[way]) / 1e6:.0f}" if way in of else "" for way in chart.FIO]
         + [f"{ratio(of, 'direct', 'mmap'):.2f}", f"{ratio(of, 'direct', 'tmpfs'):.2f}"]
         for name, of in parts.get("fio", {}).items()
     }
@@ -363,7 +379,7 @@ def write(run: Run, parts: dict[str, dict], options: argparse.Namespace) -> None
             loop=loop,
             charts=", ".join(charts),
             fio_charts=", ".join(fio_charts),
-            fio=table(["direct", "mmap", "tmpfs", "direct / mmap", "direct / tmpfs"], fio),
+            fio=table([*chart.FIO, "direct / mmap", "direct / tmpfs"], fio),
             programs=table(["direct", "tmpfs", "tmpfs / direct"], made),
             beside="Calls per second outside the directory, and how much longer one takes, by pairs of runs.\n"
             + table(["with", "without", "longer (median)", "middle half of the pairs"], beside)

@@ -13,7 +13,7 @@ macro_rules! positional {
         /// As libc's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, buffer: $buffer, bytes: size_t, offset: off64_t) -> ssize_t {
-            let kernel = |buffer: *mut c_void, bytes: size_t, offset: off64_t| {
+            let kernel = move |buffer: *mut c_void, bytes: size_t, offset: off64_t| {
                 next!($name: fn(c_int, *mut c_void, size_t, off64_t) -> ssize_t; fd, buffer, bytes, offset)
             };
             // SAFETY: the caller's arguments.
@@ -31,7 +31,7 @@ macro_rules! at_position {
         /// As libc's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, buffer: $buffer, bytes: size_t) -> ssize_t {
-            let kernel = || next!($name: fn(c_int, $buffer, size_t) -> ssize_t; fd, buffer, bytes);
+            let kernel = move || next!($name: fn(c_int, $buffer, size_t) -> ssize_t; fd, buffer, bytes);
             // SAFETY: the caller's arguments.
             unsafe { transfer_here(fd, Way::$way, buffer as *mut c_void, bytes, kernel) }
         }
@@ -58,7 +58,7 @@ macro_rules! vectors_at_position {
         /// As libc's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
-            let kernel = || next!($name: fn(c_int, *const iovec, c_int) -> ssize_t; fd, vector, count);
+            let kernel = move || next!($name: fn(c_int, *const iovec, c_int) -> ssize_t; fd, vector, count);
             // SAFETY: the caller's arguments.
             unsafe { transfer_vector(fd, Way::$way, vector, count, None, kernel) }
         }
@@ -75,7 +75,7 @@ macro_rules! vectors {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(fd: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t {
             let kernel =
-                || next!($name: fn(c_int, *const iovec, c_int, off64_t) -> ssize_t; fd, vector, count, offset);
+                move || next!($name: fn(c_int, *const iovec, c_int, off64_t) -> ssize_t; fd, vector, count, offset);
             // SAFETY: the caller's arguments.
             unsafe { transfer_vector(fd, Way::$way, vector, count, Some(offset), kernel) }
         }
@@ -97,7 +97,7 @@ macro_rules! flagged {
             offset: off64_t,
             flags: c_int,
         ) -> ssize_t {
-            let kernel = || {
+            let kernel = move || {
                 next!($name: fn(c_int, *const iovec, c_int, off64_t, c_int) -> ssize_t;
                     fd, vector, count, offset, flags)
             };

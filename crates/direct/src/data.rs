@@ -33,6 +33,7 @@ struct Operation {
 }
 
 /// Whether this range of this descriptor can be served, in whole or, `in_parts`, up to the file's last page.
+#[inline(always)]
 fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Option<Operation> {
     let may_be = descriptors::shown(fd)?;
     if way == Way::Write && !(may_be.can_write && descriptors::none_appends()) {
@@ -55,14 +56,10 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
     } else {
         return None;
     };
-    if !file.is_present(offset, served) {
-        file.missed(offset, served);
-        if !file.is_present(offset, served) {
-            return None;
-        }
+    if !file.is_present(offset, served) && !file.is_found(offset, served) {
+        return None;
     }
-    // SAFETY: this operation found the file, and is active.
-    unsafe { file.still_reaches(limit) }.then_some(Operation { active, file, offset, limit, served })
+    Some(Operation { active, file, offset, limit, served })
 }
 
 /// What the program passed: where the bytes go to or come from.
@@ -76,6 +73,7 @@ impl Buffers<'_> {
     ///
     /// # Safety
     /// The handlers of `fault` are installed.
+    #[inline(always)]
     unsafe fn are_readable(&self, bytes: usize) -> bool {
         let mut left = bytes;
         self.parts.iter().all(|part| {
@@ -96,6 +94,7 @@ impl Buffers<'_> {
 
 impl Operation {
     /// The lock of `bytes` for a write, none inside for a read; none at all if it can't be had.
+    #[inline(always)]
     fn lock(&self, way: Way, bytes: usize) -> Option<Option<Guard>> {
         match way {
             Way::Read => Some(None),
@@ -103,12 +102,18 @@ impl Operation {
         }
     }
 
-    /// Copies what is served; false at any fault.
+    /// Copies what is served, between two looks at the page that tells whether the file was cut; false at any fault.
     ///
     /// # Safety
     /// The buffers are what the program passed for this, good or bad.
+    #[inline(always)]
     unsafe fn copy(&self, way: Way, buffers: &Buffers) -> bool {
         let mut at = 0;
+        let witness = self.file.address(self.limit);
+        let around = match way {
+            Way::Read => copy::around_into_buffer(),
+            Way::Write => copy::around_into_file(self.limit),
+        };
         buffers.parts.iter().all(|part| {
             let bytes = part.iov_len.min(self.served - at);
             let here = self.file.address(self.offset + at);
@@ -118,22 +123,30 @@ impl Operation {
             // other side is the program's. The handlers were installed before any file was mapped.
             unsafe {
                 match way {
-                    Way::Read => copy::copy(there, here, bytes, copy::AROUND_INTO_BUFFER),
-                    Way::Write => copy::copy(here, there, bytes, copy::AROUND_INTO_FILE),
+                    Way::Read => copy::copy(there, here, bytes, around, witness),
+                    Way::Write => copy::copy(here, there, bytes, around, witness),
                 }
             }
         })
+    }
+
+    /// Whether the file is as long as it was; if not, it is known from now on.
+    #[inline(never)]
+    fn still_reaches(&self) -> bool {
+        // SAFETY: this operation found the file, and is active.
+        unsafe { self.file.still_reaches(self.limit) }
     }
 
     /// Does it; none at any fault, and if the file was cut meanwhile. A write holds its range.
     ///
     /// # Safety
     /// As [`Operation::copy`]; for a write, the buffers were found readable.
+    #[inline(always)]
     unsafe fn run(self, fd: c_int, way: Way, buffers: &Buffers, guard: Option<&Guard>) -> Option<usize> {
         loop {
-            // SAFETY: passed on; this operation found the file, and is active.
-            let is_done = unsafe { self.copy(way, buffers) && self.file.still_reaches(self.limit) };
-            if !is_done {
+            // SAFETY: passed on.
+            if !unsafe { self.copy(way, buffers) } {
+                self.still_reaches();
                 return None;
             }
             // A handler of this thread may have written in the middle of this: then its write was the first.
@@ -160,8 +173,12 @@ impl Operation {
 /// Serves a read or write, or a beginning of it; none if the kernel is to do it. With a write goes the lock of the whole
 /// range, until all of it is written.
 ///
+/// All of it is inlined for single buffers, so that nothing passes through memory: a load that takes several stores in
+/// waits until these have left the processor, and so for all copies before.
+///
 /// # Safety
 /// As `preadv` and `pwritev`; a bad buffer is no error here.
+#[inline(always)]
 unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(usize, Option<Guard>)> {
     let in_parts = buffers.parts.len() == 1 && buffers.are_in_bounds();
     let operation = prepare(fd, way, buffers.bytes, offset, in_parts)?;
@@ -175,6 +192,17 @@ unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(
     Some((served, guard))
 }
 
+/// The same for several buffers, which are served all or not at all.
+///
+/// # Safety
+/// As [`serve`].
+#[inline(never)]
+unsafe fn serve_all(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<isize> {
+    // SAFETY: passed on.
+    let (served, _guard) = unsafe { serve(fd, way, buffers, offset) }?;
+    (served == buffers.bytes).then_some(served as isize)
+}
+
 /// Serves a read or write at the descriptor's position; none if the kernel is to do it.
 ///
 /// The kernel keeps the position. It is moved on first, by one call that says where it was, so that no two operations
@@ -183,10 +211,11 @@ unsafe fn serve(fd: c_int, way: Way, buffers: &Buffers, offset: i64) -> Option<(
 ///
 /// # Safety
 /// As `readv` and `writev`; a bad buffer is no error here.
+#[inline(never)]
 unsafe fn serve_here(fd: c_int, way: Way, buffers: &Buffers) -> Option<isize> {
-    let expected = descriptors::position(fd)?;
+    let expected = descriptors::position_of_one_user(fd)?;
     let bytes = i64::try_from(buffers.bytes).ok()?;
-    let operation = prepare(fd, way, buffers.bytes, expected, false)?;
+    let operation = prepare(fd, way, buffers.bytes, expected, false).filter(Operation::still_reaches)?;
     // SAFETY: the buffers are the program's.
     if way == Way::Write && !unsafe { buffers.are_readable(buffers.bytes) } {
         return None;
@@ -301,7 +330,6 @@ unsafe fn by_kernel<'a>(
 
 /// Learns from an operation that the kernel did, at an offset, or at the descriptor's position.
 fn follow(fd: c_int, way: Way, offset: Option<i64>, result: isize) {
-    // At once: what lies elsewhere must cost next to nothing.
     if !descriptors::is_shown(fd) {
         descriptors::count(fd, result.max(0).unsigned_abs());
         if offset.is_none() {
@@ -358,6 +386,7 @@ fn began_at(fd: c_int, result: isize) -> Option<i64> {
 ///
 /// # Safety
 /// As `pread` and `pwrite`.
+#[inline(always)]
 pub unsafe fn transfer(
     fd: c_int,
     way: Way,
@@ -366,20 +395,80 @@ pub unsafe fn transfer(
     offset: i64,
     kernel: impl FnOnce(*mut c_void, usize, i64) -> isize,
 ) -> isize {
-    if descriptors::is_shown(fd) {
+    // At once: what lies elsewhere must cost next to nothing.
+    if descriptors::is_other(fd) {
+        return kernel(buffer, bytes, offset);
+    }
+    match way {
+        // SAFETY: passed on.
+        Way::Read => unsafe { transfer_own::<false, _>(fd, buffer, bytes, offset, kernel) },
+        // SAFETY: passed on.
+        Way::Write => unsafe { transfer_own::<true, _>(fd, buffer, bytes, offset, kernel) },
+    }
+}
+
+/// Compiled for each way by itself, and apart from the look above, which needs no room on the stack.
+///
+/// # Safety
+/// As [`transfer`].
+#[inline(never)]
+unsafe fn transfer_own<const IS_WRITE: bool, Kernel: FnOnce(*mut c_void, usize, i64) -> isize>(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: usize,
+    offset: i64,
+    kernel: Kernel,
+) -> isize {
+    let way = if IS_WRITE { Way::Write } else { Way::Read };
+    if let Some(shown) = descriptors::shown(fd) {
+        if way == Way::Read {
+            files::at(shown.index).fetch(offset as usize);
+        }
         let buffers = Buffers { parts: &[iovec { iov_base: buffer, iov_len: bytes }], bytes };
         // SAFETY: passed on.
         if let Some((served, guard)) = unsafe { serve(fd, way, &buffers, offset) } {
             if served == bytes {
                 return served as isize;
             }
-            let rest = offset + served as i64;
-            let result = kernel(buffer.wrapping_byte_add(served), bytes - served, rest);
-            drop(guard);
-            follow(fd, way, Some(rest), result);
-            return served as isize + result.max(0);
+            return finish(fd, way, served, guard, offset, |rest| {
+                kernel(buffer.wrapping_byte_add(served), bytes - served, rest)
+            });
         }
     }
+    // SAFETY: passed on.
+    unsafe { transfer_by_kernel(fd, way, buffer, bytes, offset, kernel) }
+}
+
+/// The kernel does the rest of an operation whose beginning was served.
+#[inline(never)]
+fn finish(
+    fd: c_int,
+    way: Way,
+    served: usize,
+    guard: Option<Guard>,
+    offset: i64,
+    kernel: impl FnOnce(i64) -> isize,
+) -> isize {
+    let rest = offset + served as i64;
+    let result = kernel(rest);
+    drop(guard);
+    follow(fd, way, Some(rest), result);
+    served as isize + result.max(0)
+}
+
+/// The kernel does all of it.
+///
+/// # Safety
+/// As [`transfer`].
+#[inline(never)]
+unsafe fn transfer_by_kernel(
+    fd: c_int,
+    way: Way,
+    buffer: *mut c_void,
+    bytes: usize,
+    offset: i64,
+    kernel: impl FnOnce(*mut c_void, usize, i64) -> isize,
+) -> isize {
     let parts = [iovec { iov_base: buffer, iov_len: bytes }];
     // SAFETY: the caller's buffer.
     unsafe { by_kernel(fd, way, Some(offset), (|| bytes, || &parts), || kernel(buffer, bytes, offset)) }
@@ -389,7 +478,22 @@ pub unsafe fn transfer(
 ///
 /// # Safety
 /// As `read` and `write`.
+#[inline(always)]
 pub unsafe fn transfer_here(
+    fd: c_int,
+    way: Way,
+    buffer: *mut c_void,
+    bytes: usize,
+    kernel: impl FnOnce() -> isize,
+) -> isize {
+    if descriptors::is_other(fd) {
+        return kernel();
+    }
+    // SAFETY: passed on.
+    unsafe { transfer_own_here(fd, way, buffer, bytes, kernel) }
+}
+
+unsafe fn transfer_own_here(
     fd: c_int,
     way: Way,
     buffer: *mut c_void,
@@ -424,7 +528,7 @@ unsafe fn with_buffers<T>(
     // SAFETY: the program's array may be bad, and the copy ends at a fault; ours has room for `count`.
     let is_read = unsafe {
         let bytes = count * size_of::<iovec>();
-        copy::copy(parts.as_mut_ptr().cast(), vector.cast(), bytes, copy::AROUND_INTO_BUFFER)
+        copy::copy(parts.as_mut_ptr().cast(), vector.cast(), bytes, usize::MAX, parts.as_ptr().cast())
     };
     let parts = parts.get(..count).filter(|_| is_read)?;
     let bytes = parts
@@ -446,13 +550,13 @@ pub unsafe fn transfer_vector(
     offset: Option<i64>,
     kernel: impl FnOnce() -> isize,
 ) -> isize {
+    if descriptors::is_other(fd) {
+        return kernel();
+    }
     // SAFETY: passed on.
     let served = unsafe {
         with_buffers(fd, vector, count, |buffers| match offset {
-            // In one part, since there may be several buffers: all or nothing.
-            Some(offset) => serve(fd, way, buffers, offset)
-                .filter(|(served, _)| *served == buffers.bytes)
-                .map(|(served, _)| served as isize),
+            Some(offset) => serve_all(fd, way, buffers, offset),
             None => serve_here(fd, way, buffers),
         })
     };

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 use libc::c_int;
 
 use crate::shared::{self, Identity};
-use crate::{fault, files, kernel, lock, served};
+use crate::{fault, files, kernel, lock, served, stats};
 
 /// Higher descriptors go to the kernel.
 const DESCRIPTORS: usize = 1 << 16;
@@ -24,6 +24,8 @@ const INDEX_SHIFT: u32 = 3;
 
 struct Descriptor {
     state: AtomicU32,
+    /// The slot of the thread that reads or writes at its position, and one; 0 if none did yet.
+    user: AtomicU32,
     /// Where its position was last seen, and one: a hint, which may be wrong. [`SHARED`] if others may move it.
     position: AtomicI64,
 }
@@ -32,8 +34,9 @@ struct Descriptor {
 /// the table takes neither room in the library nor time when that is loaded.
 const SHARED: i64 = 0;
 
-static ALL: [Descriptor; DESCRIPTORS] =
-    [const { Descriptor { state: AtomicU32::new(UNKNOWN), position: AtomicI64::new(SHARED) } }; DESCRIPTORS];
+static ALL: [Descriptor; DESCRIPTORS] = [const {
+    Descriptor { state: AtomicU32::new(UNKNOWN), user: AtomicU32::new(0), position: AtomicI64::new(SHARED) }
+}; DESCRIPTORS];
 /// Descriptors from here on were never seen.
 static HIGH: AtomicU32 = AtomicU32::new(0);
 static OWNER: AtomicI32 = AtomicI32::new(0);
@@ -69,6 +72,25 @@ fn raise_high(fd: c_int) {
 pub fn position(fd: c_int) -> Option<i64> {
     let seen = position_slot(fd)?.load(Ordering::Relaxed);
     (seen != SHARED).then_some(seen - 1)
+}
+
+/// The same for this thread's next operation there; none if another thread had one before. A served operation moves the
+/// position and, if the kernel then finds less, moves it back: only one thread may do that.
+pub fn position_of_one_user(fd: c_int) -> Option<i64> {
+    let position = position(fd)?;
+    let own = stats::own_slot()?;
+    let user = &ALL.get(usize::try_from(fd).ok()?)?.user;
+    let before = match user.load(Ordering::Relaxed) {
+        0 => {
+            user.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).unwrap_or_else(|other| other)
+        }
+        known => known,
+    };
+    if before != 0 && before != own {
+        share_description(fd);
+        return None;
+    }
+    Some(position)
 }
 
 /// The position was seen to be here.
@@ -113,13 +135,17 @@ pub fn appends_now() {
 }
 
 /// Whether no descriptor was made to append since it was looked at; if one was, none shows anything any more.
+#[inline(always)]
 pub fn none_appends() -> bool {
-    let Some(now) = shared::appends() else {
-        return false;
-    };
-    if now == APPENDS_KNOWN.load(Ordering::Relaxed) {
-        return true;
+    match shared::appends() {
+        Some(now) if now == APPENDS_KNOWN.load(Ordering::Relaxed) => true,
+        Some(now) => forget_appends(now),
+        None => false,
     }
+}
+
+#[inline(never)]
+fn forget_appends(now: u32) -> bool {
     // Known first: one more that comes meanwhile is found next time.
     APPENDS_KNOWN.store(now, Ordering::Relaxed);
     forget_files();
@@ -295,6 +321,7 @@ pub fn renew_opened(fd: c_int) {
     if let (Some(slot), Some(position)) = (slot(fd), position_slot(fd)) {
         renew_slot(slot);
         raise_high(fd);
+        ALL[fd as usize].user.store(0, Ordering::Relaxed);
         position.store(1, Ordering::Relaxed);
     }
 }

@@ -147,6 +147,8 @@ pub fn leave(index: usize) {
 
 /// Slots whose operations of the round's beginning may still run. Only under the lock.
 static PENDING: [AtomicBool; SLOTS] = [const { AtomicBool::new(false) }; SLOTS];
+/// Whether the slots show all operations that the round waits for.
+static IS_SEEN: AtomicBool = AtomicBool::new(false);
 /// How often a close looks whether the operations of other threads have ended, before it leaves that to the next one.
 const TRIES: usize = 200;
 
@@ -164,6 +166,13 @@ fn reclaim() {
                 return;
             }
             PENDING.iter().for_each(|pending| pending.store(true, Ordering::Relaxed));
+            IS_SEEN.store(false, Ordering::Relaxed);
+        }
+        if !IS_SEEN.load(Ordering::Relaxed) {
+            if !stats::see_all() {
+                return;
+            }
+            IS_SEEN.store(true, Ordering::Relaxed);
         }
         for (pending, slot) in PENDING.iter().zip(stats::used()) {
             if slot.is_idle() {
@@ -231,6 +240,12 @@ impl File {
         self.base.load(Ordering::Relaxed).wrapping_add(offset)
     }
 
+    /// Has the processor fetch what lies at an offset, any offset: a copy from there begins soon.
+    #[inline(always)]
+    pub fn fetch(&self, offset: usize) {
+        copy::fetch(self.address(offset));
+    }
+
     pub fn is_mapped(&self, end: usize) -> bool {
         end <= self.length.load(Ordering::Relaxed)
     }
@@ -257,6 +272,7 @@ impl File {
         }
     }
 
+    #[inline(always)]
     fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.length.load(Ordering::Relaxed) / PAGE / 64);
         // SAFETY: within the table, which has a bit for each page of the mapping and stays as long as it.
@@ -270,8 +286,16 @@ impl File {
     }
 
     /// Whether all pages of a range, of at least a byte and within the mapping, are known to have storage.
+    #[inline(always)]
     pub fn is_present(&self, offset: usize, bytes: usize) -> bool {
         let (first, last) = (offset / PAGE, (offset + bytes - 1) / PAGE);
+        if first == last {
+            return self.word(first / 64).load(Ordering::Relaxed) >> (first % 64) & 1 == 1;
+        }
+        self.are_present(first, last)
+    }
+
+    fn are_present(&self, first: usize, last: usize) -> bool {
         (first / 64..=last / 64).all(|word| {
             let wanted = Self::bits(first, last, word);
             self.word(word).load(Ordering::Relaxed) & wanted == wanted
@@ -319,8 +343,14 @@ impl File {
         }
     }
 
-    /// After an operation that could not be served because some page was not known to have storage.
-    pub fn missed(&self, offset: usize, bytes: usize) {
+    /// For an operation that cannot be served because some page is not known to have storage: whether all are found to.
+    #[inline(never)]
+    pub fn is_found(&self, offset: usize, bytes: usize) -> bool {
+        self.missed(offset, bytes);
+        self.is_present(offset, bytes)
+    }
+
+    fn missed(&self, offset: usize, bytes: usize) {
         let misses = self.misses.fetch_add(1, Ordering::Relaxed);
         let stretches = (self.limit() / (LOOK * PAGE)) as u32 + 1;
         if misses > stretches.saturating_mul(LOOKS_PER_STRETCH) && misses % LOOK_EVERY != 0 {

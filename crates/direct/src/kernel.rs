@@ -21,9 +21,12 @@ impl Next {
     /// Its address; null if no library has it.
     pub fn address(&self) -> *mut c_void {
         let known = self.at.load(Ordering::Relaxed);
-        if !known.is_null() {
-            return known;
-        }
+        if known.is_null() { self.find() } else { known }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self) -> *mut c_void {
         // SAFETY: the name is a C string, and RTLD_NEXT is a handle that dlsym knows.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.at.store(found, Ordering::Relaxed);
@@ -352,6 +355,24 @@ pub fn touch(fd: c_int) {
         // SAFETY: with a null path the call is about the descriptor; the kernel reads two timespecs.
         unsafe { libc::syscall(libc::SYS_utimensat, fd, core::ptr::null::<u8>(), times.as_ptr(), 0) }
     });
+}
+
+const BARRIERS: c_int = 1 << 3;
+const BARRIERS_LATER: c_int = 1 << 4;
+
+fn membarrier(command: c_int) -> bool {
+    // SAFETY: it takes no pointer.
+    keeping_errno(|| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 })
+}
+
+/// Tells the kernel that this process will call [`pass_barriers`]; false if there is no such thing.
+pub fn prepare_barriers() -> bool {
+    membarrier(BARRIERS_LATER)
+}
+
+/// Each thread of this process passes a full memory barrier, wherever it is.
+pub fn pass_barriers() -> bool {
+    membarrier(BARRIERS)
 }
 
 /// The process that runs: a child of `vfork` shares its parent's memory, but not this.

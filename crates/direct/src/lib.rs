@@ -26,6 +26,7 @@ mod ranges;
 mod served;
 mod shared;
 mod stats;
+mod thread;
 
 /// Runs when the library is loaded, before the program's `main`.
 extern "C" fn on_load() {

@@ -34,6 +34,7 @@ extern "C" fn on_exit() {
 /// Called once, when the library is loaded.
 pub fn watch_forks_and_exit() {
     descriptors::belong_to_this_process();
+    stats::prepare_barriers();
     // A signal handler may be the first to call these, and finding libc's takes a lock.
     crate::calls::find_next();
     // SAFETY: the functions live as long as the process: a preloaded library is never unloaded.

@@ -1,6 +1,6 @@
 //! Calls that open, copy, close and describe descriptors: libc does them, and what is known here follows.
 
-use libc::{FILE, c_char, c_int, c_uint, c_void, mode_t, off64_t};
+use libc::{FILE, c_char, c_int, c_uint, c_void, mode_t, off64_t, ssize_t};
 
 use crate::kernel::next;
 use crate::{descriptors, files, lifetime, served};
@@ -183,6 +183,26 @@ around! {
     lutimes(path: Path, times: Out) -> c_int { files::date_all() => }
     futimesat(at: c_int, path: Path, times: Out) -> c_int { files::date_all() => }
     utime(path: Path, times: Out) -> c_int { files::date_all() => }
+}
+
+// Whoever receives a descriptor has its description, too. Which descriptors a message carries is not looked up.
+around! {
+    sendmsg(socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t {
+        => |sent: ssize_t| if sent >= 0 { share_if_passed(message) }
+    }
+    sendmmsg(socket: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        => |sent: c_int| for at in 0..sent.max(0).unsigned_abs() as usize {
+            share_if_passed(messages.wrapping_add(at).cast());
+        }
+    }
+}
+
+/// The kernel has taken the message here.
+fn share_if_passed(message: *const libc::msghdr) {
+    // SAFETY: the kernel has read it, so it is there; a `mmsghdr` begins with one.
+    if unsafe { (*message).msg_controllen } > 0 {
+        descriptors::share_descriptions();
+    }
 }
 
 type Strings = *const Path;

@@ -9,11 +9,10 @@
 //! - A holder that has died is found out and its words are taken over. One that lives but does not give back, because it
 //!   was stopped or left the write by a jump, holds others up for [`WAITS_MAX`] waits.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::kernel;
 use crate::shared::{self, Identity, LOCKS};
+use crate::{kernel, thread};
 
 const BLOCK: usize = 64 << 10;
 const FREE: u32 = 0;
@@ -36,19 +35,6 @@ const WAITS_MAX: u32 = 40;
 
 static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-struct Thread {
-    number: Cell<u32>,
-    /// Writes that it is in: more than one in a signal handler.
-    depth: Cell<u32>,
-    /// A handler wrote meanwhile.
-    was_interrupted: Cell<bool>,
-}
-
-thread_local! {
-    static THREAD: Thread =
-        const { Thread { number: Cell::new(0), depth: Cell::new(0), was_interrupted: Cell::new(false) } };
-}
-
 /// A write in progress, and its range.
 pub struct Guard {
     holder: u32,
@@ -56,25 +42,23 @@ pub struct Guard {
     count: usize,
 }
 
-/// Locks a range of at least a byte; none if that is not possible.
+/// Locks a range of at least a byte; none if that is not possible. One locked instruction if it is one block that nobody
+/// has.
+#[inline(always)]
 pub fn lock(identity: Identity, offset: usize, bytes: usize) -> Option<Guard> {
     let process = shared::own_number()? as u32;
     let (block, last) = (offset / BLOCK, offset.checked_add(bytes)?.checked_sub(1)? / BLOCK);
-    let holder = THREAD
-        .try_with(|thread| {
-            if thread.number.get() == 0 {
-                thread.number.set((NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % THREADS) as u32 + 1);
-            }
-            let depth = thread.depth.get();
-            thread.depth.set(depth.saturating_add(1));
-            process << PROCESS_SHIFT | depth.min(DEPTH_MAX) << DEPTH_SHIFT | thread.number.get()
-        })
-        .ok()?;
+    let thread = thread::own();
+    if thread.number.get() == 0 {
+        thread.number.set((NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % THREADS) as u32 + 1);
+    }
+    let depth = thread.depth.get();
+    thread.depth.set(depth.saturating_add(1));
+    let holder = process << PROCESS_SHIFT | depth.min(DEPTH_MAX) << DEPTH_SHIFT | thread.number.get();
     let first = (identity.first_lock() + block) % LOCKS;
     let guard = Guard { holder, first, count: (last - block + 1).min(LOCKS) };
-    while let Err((at, seen)) = guard.take() {
-        guard.give_back();
-        wait(at, seen);
+    if guard.count != 1 || !guard.change_one(FREE, holder, Ordering::Acquire) {
+        guard.take_or_wait();
     }
     Some(guard)
 }
@@ -86,6 +70,20 @@ fn word(index: usize) -> Option<&'static AtomicU32> {
 }
 
 impl Guard {
+    /// The word of a guard that has one.
+    #[inline(always)]
+    fn change_one(&self, from: u32, to: u32, order: Ordering) -> bool {
+        word(self.first).is_some_and(|word| word.compare_exchange(from, to, order, Ordering::Relaxed).is_ok())
+    }
+
+    #[inline(never)]
+    fn take_or_wait(&self) {
+        while let Err((at, seen)) = self.take() {
+            self.give_back();
+            wait(at, seen);
+        }
+    }
+
     /// In ascending order; the range may go around the end of the table.
     fn indices(&self) -> impl Iterator<Item = usize> + use<> {
         let end = self.first + self.count;
@@ -113,6 +111,7 @@ impl Guard {
         Ok(())
     }
 
+    #[inline(never)]
     fn give_back(&self) {
         for word in self.indices().filter_map(word) {
             if word.compare_exchange(self.holder, FREE, Ordering::Release, Ordering::Relaxed).is_ok() {
@@ -127,21 +126,22 @@ impl Guard {
 
     /// Whether a signal handler of this thread wrote since this was asked last.
     pub fn was_interrupted(&self) -> bool {
-        THREAD.try_with(|thread| thread.was_interrupted.replace(false)).unwrap_or(false)
+        thread::own().was_interrupted.replace(0) != 0
     }
 }
 
 impl Drop for Guard {
+    #[inline(always)]
     fn drop(&mut self) {
         // In a child of `fork` the words are the parent's.
-        if shared::known_number() == Some((self.holder >> PROCESS_SHIFT) as usize) {
+        let is_own = shared::known_number() == Some((self.holder >> PROCESS_SHIFT) as usize);
+        if is_own && (self.count != 1 || !self.change_one(self.holder, FREE, Ordering::Release)) {
             self.give_back();
         }
-        let _ = THREAD.try_with(|thread| {
-            let depth = thread.depth.get().saturating_sub(1);
-            thread.depth.set(depth);
-            thread.was_interrupted.set(depth > 0);
-        });
+        let thread = thread::own();
+        let depth = thread.depth.get().saturating_sub(1);
+        thread.depth.set(depth);
+        thread.was_interrupted.set(u32::from(depth > 0));
     }
 }
 

@@ -84,6 +84,7 @@ pub fn appends() -> Option<u32> {
     known().map(|shared| shared.appends.load(Ordering::Acquire))
 }
 
+#[inline(always)]
 pub fn lock_word(index: usize) -> Option<&'static AtomicU32> {
     known()?.locks.get(index)
 }
@@ -96,16 +97,20 @@ fn own() -> Option<&'static AtomicU32> {
 }
 
 /// This process's number, taken at the first call; none if there is none left.
+#[inline(always)]
 pub fn own_number() -> Option<usize> {
-    if let Some(number) = known_number() {
-        return Some(number);
-    }
+    known_number().or_else(found_number)
+}
+
+#[inline(never)]
+fn found_number() -> Option<usize> {
     shared()?;
     keeping_errno(|| lock::with(take_number));
     known_number()
 }
 
 /// This process's number, if it has one.
+#[inline(always)]
 pub fn known_number() -> Option<usize> {
     (own()?.load(Ordering::Acquire) as usize).checked_sub(1)
 }

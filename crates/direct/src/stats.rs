@@ -1,14 +1,25 @@
 //! One slot for each thread: how many operations it is in, and what it has done. A slot has cache lines of its own.
+//!
+//! Invariant: whoever unmaps a file first says that nothing shows it, then calls [`see_all`], then waits until each slot
+//! was idle once. An operation enters its slot first and looks at the descriptor after that. So either the operation finds
+//! that the descriptor shows nothing, or the slot is seen to be active. The order of the operation's two steps needs no
+//! locked instruction, which would cost as much as a small copy: the kernel makes all threads pass a barrier in
+//! [`see_all`] instead. Where it does not offer that, and in the slot that threads share, entering is a locked one.
 
-use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+
+use crate::{kernel, thread};
 
 pub const SLOTS: usize = 256;
+/// The slot of all threads for which there is none of their own.
+const COMMON: usize = SLOTS - 1;
 
 #[repr(align(128))]
 pub struct Slot {
     /// Operations that may use a mapping now; more than one in a signal handler, or when threads share the slot.
     active: AtomicU32,
+    /// Only one thread, and its signal handlers, enter here, and [`see_all`] works.
+    is_own: AtomicBool,
     counters: [AtomicU64; COUNTERS],
 }
 
@@ -26,23 +37,54 @@ pub enum Counter {
 
 const KEYS: [&str; COUNTERS] = ["reads", "read_bytes", "writes", "written_bytes", "passed_on"];
 
-static ALL: [Slot; SLOTS] =
-    [const { Slot { active: AtomicU32::new(0), counters: [const { AtomicU64::new(0) }; COUNTERS] } }; SLOTS];
+static ALL: [Slot; SLOTS] = [const {
+    Slot {
+        active: AtomicU32::new(0),
+        is_own: AtomicBool::new(false),
+        counters: [const { AtomicU64::new(0) }; COUNTERS],
+    }
+}; SLOTS];
 static THREADS: AtomicUsize = AtomicUsize::new(0);
+/// The kernel has been told that this process will ask for barriers.
+static HAS_BARRIERS: AtomicBool = AtomicBool::new(false);
 
-thread_local! {
-    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+/// When the library is loaded: with other threads running this would take milliseconds.
+pub fn prepare_barriers() {
+    HAS_BARRIERS.store(kernel::prepare_barriers(), Ordering::Relaxed);
 }
 
-/// This thread's slot. With more than [`SLOTS`] threads they share them, which costs time only.
+/// All that threads did in their slots before this call is seen after it, and what was stored before it is seen by all
+/// that they do after it; false if the kernel refuses.
+pub fn see_all() -> bool {
+    // A child of `fork` may have to tell the kernel again.
+    !HAS_BARRIERS.load(Ordering::Relaxed)
+        || kernel::pass_barriers()
+        || (kernel::prepare_barriers() && kernel::pass_barriers())
+}
+
+/// This thread's slot. With more than [`SLOTS`] threads the later ones share one, which costs time only.
+#[inline(always)]
 pub fn mine() -> &'static Slot {
-    let index = MINE.try_with(|mine| {
-        if mine.get() == usize::MAX {
-            mine.set(THREADS.fetch_add(1, Ordering::Relaxed) % SLOTS);
-        }
-        mine.get()
-    });
-    &ALL[index.unwrap_or(0)]
+    match thread::own().slot.get() {
+        0 => first_of_thread(),
+        slot => &ALL[(slot - 1) as usize % SLOTS],
+    }
+}
+
+/// What tells this thread apart, other than 0; none if there are too many.
+pub fn own_slot() -> Option<u32> {
+    mine();
+    Some(thread::own().slot.get()).filter(|&slot| slot as usize <= COMMON)
+}
+
+#[cold]
+#[inline(never)]
+fn first_of_thread() -> &'static Slot {
+    let index = THREADS.fetch_add(1, Ordering::SeqCst).min(COMMON);
+    let slot = &ALL[index];
+    slot.is_own.store(index != COMMON && HAS_BARRIERS.load(Ordering::Relaxed), Ordering::Relaxed);
+    thread::own().slot.set(index as u32 + 1);
+    slot
 }
 
 /// Slots that any thread has had.
@@ -51,8 +93,16 @@ pub fn used() -> &'static [Slot] {
 }
 
 impl Slot {
+    #[inline(always)]
     pub fn enter(&'static self) -> Active {
-        self.active.fetch_add(1, Ordering::SeqCst);
+        if self.is_own.load(Ordering::Relaxed) {
+            // A handler that runs in between leaves what it found.
+            self.active.store(self.active.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            // The processor's part of the order is in `see_all`.
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            self.active.fetch_add(1, Ordering::SeqCst);
+        }
         Active(self)
     }
 
@@ -91,7 +141,12 @@ impl Active {
 
 impl Drop for Active {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Release);
+        let active = &self.0.active;
+        if self.0.is_own.load(Ordering::Relaxed) {
+            active.store(active.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Release);
+        } else {
+            active.fetch_sub(1, Ordering::Release);
+        }
     }
 }
 
