@@ -99,7 +99,9 @@ def page(report: dict, result: dict, path: Path) -> None:
 def main() -> None:
     """Runs and keeps."""
     started = time.monotonic()
-    done = subprocess.run(["target/release/warmset", "sim", "--held-out", "--json"], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ["target/release/warmset", "sim", "--held-out", "--json"], check=True, capture_output=True, text=True
+    )
     report = json.loads(done.stdout)
     result = summary(report)
     run = Run.create("sim", quick="--quick" in sys.argv[1:])

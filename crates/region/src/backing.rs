@@ -67,7 +67,9 @@ impl FlashQuota {
             return Ok(());
         }
         let kept = format!("`{}` = {}", self.names.flash_reserve_bytes, self.reserve_bytes);
-        Err(self.no_space(format!("{bytes} bytes are needed and {free} are free, of which {kept} stay for others")))
+        Err(self.no_space(format!(
+            "{bytes} bytes are needed and {free} are free, of which {kept} stay for others"
+        )))
     }
 
     fn no_space(&self, reason: String) -> Error {

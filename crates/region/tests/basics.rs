@@ -161,7 +161,10 @@ fn the_reserve_of_the_file_system_is_left_to_others() {
     let store = Store::open(config).expect("open");
     let region = store.create_region().expect("region");
     let (written, error) = fill_until_full(&region);
-    assert!(error.is_no_space() && error.to_string().contains("`flash_reserve_bytes` = 1152921504606846976"), "{error}");
+    assert!(
+        error.is_no_space() && error.to_string().contains("`flash_reserve_bytes` = 1152921504606846976"),
+        "{error}"
+    );
     assert_eq!(store.stats().flash_bytes, 0);
     for n in 0..written {
         assert_bytes(&region.pin(n).expect("pin"), n, FRAME_BYTES);
