@@ -35,8 +35,8 @@ public final class NativeStore {
    * Opens a store.
    *
    * @param configJson {@code {"dir","budget_bytes","budget_bytes_max","flash_bytes_max","flash_reserve_bytes",
-   *     "huge_pages":"auto|on|off|hugetlb","io":"auto|io_uring|threads","names":{}}}; only the first two are required. {@code names} says what errors call
-   *     the other keys.
+   *     "huge_pages":"auto|on|off|hugetlb","io":"auto|io_uring|threads","names":{}}};
+   *     only the first two are required. {@code names} says what errors call the other keys.
    * @return the store's handle, greater than 0
    * @throws IOException naming the setting that cannot work here
    */
