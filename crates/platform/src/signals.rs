@@ -67,7 +67,7 @@ static RECEIVER: AtomicI32 = AtomicI32::new(NOBODY);
 static EARLY: AtomicI32 = AtomicI32::new(0);
 static RELAYS: AtomicBool = AtomicBool::new(false);
 
-/// While this lives, this process outlives the signals of [`RELAYED`], and a program that it has started gets them: what it
+/// While this lives, this process outlives SIGHUP, SIGINT, SIGQUIT and SIGTERM, and a program that it started gets them: what it
 /// knows of the program is not lost when the user ends that. What comes from the terminal has reached both already.
 #[derive(Debug)]
 pub struct Relay {
@@ -163,4 +163,40 @@ extern "C" fn relay(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     }
     // SAFETY: as above: what was interrupted finds its own error.
     unsafe { *errno = before };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_signal_that_came_early_reaches_the_program_and_actions_are_given_back() {
+        let action = || {
+            let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: writes the whole action if it succeeds, and zeros are one, too.
+            unsafe {
+                assert_eq!(libc::sigaction(libc::SIGTERM, std::ptr::null(), action.as_mut_ptr()), 0);
+                action.assume_init().sa_sigaction
+            }
+        };
+        let before = action();
+        let mut relay = Relay::start().unwrap();
+        assert_eq!(Relay::start().unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        kill_process(getpid(), Signal::TERM).unwrap();
+        // Any thread of this process may be the one that gets it.
+        let begin = std::time::Instant::now();
+        while EARLY.load(Ordering::SeqCst) == 0 {
+            assert!(begin.elapsed() < std::time::Duration::from_secs(60), "the signal does not arrive");
+            std::thread::yield_now();
+        }
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        relay.set_receiver(child.id());
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+        drop(relay);
+        assert_eq!(action(), before);
+    }
 }
