@@ -95,8 +95,7 @@ fn on_path(name: &OsStr) -> io::Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_else(|| PATH.into());
     let mut refused = io::ErrorKind::NotFound;
     for directory in env::split_paths(&path) {
-        let here = directory.as_os_str().is_empty();
-        let file = if here { Path::new(".").join(name) } else { directory.join(name) };
+        let file = directory.join(name);
         match runs(&file) {
             Ok(()) => return Ok(file),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refused = error.kind(),

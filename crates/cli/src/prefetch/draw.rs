@@ -198,7 +198,7 @@ mod tests {
         let drawing = svg(&profile);
         assert!(!drawing.contains(|letter: char| letter.is_control() && letter != '\n'), "{drawing:?}");
         assert_eq!(drawing.matches("</svg>").count(), 1);
-        for place in drawing.split("x=\"").skip(1) {
+        for place in drawing.split(" x=\"").skip(1) {
             let at: f64 = place.split('"').next().unwrap().parse().unwrap();
             assert!((0.0..=900.0).contains(&at), "{at} in {drawing}");
         }
