@@ -95,7 +95,11 @@ fn on_path(name: &OsStr) -> io::Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_else(|| PATH.into());
     let mut refused = io::ErrorKind::NotFound;
     for directory in env::split_paths(&path) {
-        let file = directory.join(name);
+        // To the byte, since a script sees it.
+        let mut file = directory.into_os_string();
+        file.push(if file.is_empty() { "" } else { "/" });
+        file.push(name);
+        let file = PathBuf::from(file);
         match runs(&file) {
             Ok(()) => return Ok(file),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refused = error.kind(),
