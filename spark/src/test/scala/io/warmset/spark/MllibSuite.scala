@@ -17,8 +17,10 @@ import org.scalatest.funsuite.AnyFunSuite
 
 private object MllibSuite {
   val Rows = 60000
-  // So many that what trainers persist is more than the memory: eight bytes of each, of a forest's points four.
+  // So many that what trainers persist is more than the memory: eight bytes of each, of half of them with their places
+  // where vectors are sparse, four of each in a forest's points.
   val Features = 40
+  val FeaturesSparse = 60
   val FeaturesOfTrees = 80
   // Two: the order in which partial sums arrive changes nothing then.
   val Partitions = 2
@@ -45,7 +47,7 @@ private object MllibSuite {
  * they find is the same to the last bit.
  */
 class MllibSuite extends AnyFunSuite with WarmsetSession {
-  import MllibSuite.{Features, FeaturesOfTrees, Partitions}
+  import MllibSuite.{Features, FeaturesOfTrees, FeaturesSparse, Partitions}
 
   private def data(features: Int, sparse: Boolean): DataFrame = {
     val session = spark
@@ -143,7 +145,8 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
     some.filter { case (name, _) => only.forall(_ == name) }.map { case (name, fit) =>
       most.set(0)
       val before = demotions
-      val found = fit(data(if (blindToSparse(name)) FeaturesOfTrees else Features, sparse))
+      val features = if (blindToSparse(name)) FeaturesOfTrees else if (sparse) FeaturesSparse else Features
+      val found = fit(data(features, sparse))
       Listeners.drain(spark.sparkContext)
       assertNothingLeft()
       name -> Fit(found, most.get, demotions - before)
