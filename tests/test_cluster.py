@@ -154,8 +154,8 @@ def test_executors_in_containers_of_their_own_are_not_killed(launch: Launch, tmp
             connect(launch, cluster, container | {"spark.warmset.memory": str(pool)}) as child,
         ):
             application = child.hello["application"]
-            # 800 MB, which is more than both pools hold; each executor also feeds a Python process in its container.
-            seen = child.call("storage.larger_than_memory", rows=50_000_000, keep=True, seconds_max=300)
+            # 600 MB, which is more than both pools hold; each executor also feeds a Python process in its container.
+            seen = child.call("storage.larger_than_memory", rows=36_000_000, keep=True, seconds_max=300)
             await_true(lambda: len(cluster.executors(application)) == 2, "both executors run", 30)
             started = {executor.id for executor in cluster.executors(application)}
             fill(child, tmp_path / "made")
