@@ -24,7 +24,7 @@ private[spark] object Linkage {
   /** The base of cached batches, which the memory store of RDDs knows, too. */
   private val OfBoth = "org/apache/spark/sql/execution/columnar/warmset/SizedCachedBatch"
   private val OfRdds = Seq("io/warmset/rdd/", "io/warmset/spark/rddblocks/", "io/warmset/spark/BlockOwnership",
-    "org/apache/spark/storage/")
+    "org/apache/spark/storage/", "org/apache/spark/util/io/")
 
   // Tags of constants.
   private val Text = 1

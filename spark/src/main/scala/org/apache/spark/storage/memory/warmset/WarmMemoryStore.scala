@@ -19,6 +19,7 @@ import org.apache.spark.storage.memory.{BlockEvictionHandler, DeserializedMemory
 import org.apache.spark.storage.memory.MemoryStore
 import org.apache.spark.storage.memory.{PartiallySerializedBlock, PartiallyUnrolledIterator}
 import org.apache.spark.util.io.ChunkedByteBuffer
+import org.apache.spark.util.io.warmset.StreamedBytes
 
 /**
  * Spark's memory store, which in addition lets blocks hold handles on memory outside the heap.

@@ -1,4 +1,4 @@
-package org.apache.spark.storage.memory.warmset
+package org.apache.spark.util.io.warmset
 
 import java.io.{InputStream, ObjectInput, ObjectOutput}
 import java.lang.reflect.Modifier

@@ -1,4 +1,4 @@
-package org.apache.spark.storage.memory.warmset
+package org.apache.spark.util.io.warmset
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, ObjectInputStream, ObjectOutputStream}
 import java.nio.ByteBuffer
