@@ -49,6 +49,9 @@ private object MllibSuite {
 class MllibSuite extends AnyFunSuite with WarmsetSession {
   import MllibSuite.{Features, FeaturesOfTrees, FeaturesSparse, Partitions}
 
+  // Its default outside of tests. What it is in tests Spark finds out for each value that a trainer checks.
+  override protected def settings: Map[String, String] = Map("spark.sql.types.framework.enabled" -> "false")
+
   private def data(features: Int, sparse: Boolean): DataFrame = {
     val session = spark
     import session.implicits._
