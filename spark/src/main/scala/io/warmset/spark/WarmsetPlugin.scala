@@ -307,7 +307,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     reporter = new StatsReporter(holder, context)
     reporter.start()
     logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +
-      holder.directory)
+      holder.directories.mkString(", "))
   }
 
   /** The driver has chosen our serializer: without a store its batches stay on the heap. */
