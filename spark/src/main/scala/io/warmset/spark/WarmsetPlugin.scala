@@ -331,7 +331,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     reporter = new StatsReporter(holder, context)
     reporter.start()
     logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +
-      holder.directory)
+      holder.directories.mkString(", "))
   }
 
   /** Whether our memory store is in the place of Spark's; if it cannot be, cached DataFrames are in regions all the same. */

@@ -198,6 +198,16 @@ class DegradeSuite extends AnyFunSuite with Eventually {
     withSession("spark.warmset.dir" -> "/nowhere/at/all")(worksWithout)
   }
 
+  test("of several directories, those that cannot be used are warned of and left out") {
+    val said = warnings({
+      withSession("spark.warmset.dir" -> s"/nowhere/at/all,${directory.getPath},/proc/self") { spark =>
+        assert(StoreHolder.current.exists(_.directories == Seq(directory)))
+        checkCache(spark)
+      }
+    }, "spark.warmset.dir")
+    assert(said.count(_.contains("/nowhere/at/all")) == 1 && said.count(_.contains("/proc/self")) == 1, said)
+  }
+
   test("a missing directory with spark.warmset.required: does not start and names the setting") {
     val why = refused("spark.warmset.dir" -> "/nowhere/at/all", "spark.warmset.required" -> "true")
     assert(why.contains("spark.warmset.dir") && why.contains("/nowhere/at/all"), why)
