@@ -27,6 +27,7 @@ mod served;
 mod shared;
 mod stats;
 mod thread;
+mod unwind;
 
 /// Runs when the library is loaded, before the program's `main`.
 extern "C" fn on_load() {
