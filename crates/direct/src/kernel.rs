@@ -34,6 +34,12 @@ impl Next {
     }
 }
 
+/// Whether the libc of this process is the one that this library is made for.
+pub fn has_glibc() -> bool {
+    // SAFETY: the name is a C string, and RTLD_DEFAULT is a handle that dlsym knows.
+    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()) }.is_null()
+}
+
 /// Calls libc's own function of this name and type; fails with `ENOSYS` if there is none. Where a thread is cancelled in
 /// it, the stack is unwound through this library, and what this holds is given back.
 macro_rules! next {

@@ -2,16 +2,10 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
+use crate::kernel::next;
 use crate::{descriptors, fault, files, kernel, lock, stats};
 
-unsafe extern "C" {
-    fn __register_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-        library: *mut libc::c_void,
-    ) -> libc::c_int;
-}
+type Handler = extern "C" fn();
 
 /// A page that is zero again in a copy of the process, and 1 where this library knows the process.
 static KNOWN: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
@@ -75,16 +69,11 @@ pub fn watch_forks_and_exit() {
     fault::allow_faults();
     // A signal handler may be the first to call these, and finding libc's takes a lock.
     crate::calls::find_next();
-    // SAFETY: the functions live as long as the process: a preloaded library is never unloaded.
-    unsafe {
-        __register_atfork(
-            Some(before_fork),
-            Some(after_fork_in_parent),
-            Some(after_fork_in_child),
-            core::ptr::null_mut(),
-        );
-        libc::atexit(on_exit);
-    }
+    // The functions live as long as the process: a preloaded library is never unloaded.
+    next!(__register_atfork: fn(Handler, Handler, Handler, *mut libc::c_void) -> libc::c_int;
+        before_fork, after_fork_in_parent, after_fork_in_child, core::ptr::null_mut());
+    // SAFETY: as above.
+    unsafe { libc::atexit(on_exit) };
 }
 
 /// Before the process ends or becomes another program.

@@ -1,4 +1,5 @@
 //! What the tests of the library share: where it is, programs that are started with it, and what it counted of them.
+#![allow(dead_code)] // Each test takes a part of it.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -70,7 +71,7 @@ pub enum Appends {
 }
 
 /// Held by tests until they end, in whatever process and worktree they run.
-pub struct AppendsLock(#[allow(dead_code)] File);
+pub struct AppendsLock(File);
 
 pub fn lock_appends(who: Appends) -> AppendsLock {
     // SAFETY: geteuid always succeeds.
