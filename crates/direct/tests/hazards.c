@@ -450,6 +450,42 @@ static int old_signal(void)
     return pread(fd, bad, PAGE, 0) == -1 && errno == EFAULT ? 0 : wrong("a bad buffer was no EFAULT");
 }
 
+/* ---- Limits that a program sets itself */
+
+static int filtered(void)
+{
+    int status;
+    filled("file", 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        unsigned char page[PAGE];
+        int fd = open("file", O_RDWR);
+        read_often(fd);
+        if (read(fd, page, PAGE) != PAGE)
+            _exit(2);
+        /* From here on only read, write and the end of the thread. */
+        prctl(PR_SET_SECCOMP, 1L, 0L, 0L, 0L);
+        long is_wrong = read(fd, page, PAGE) != PAGE || write(fd, page, PAGE) != PAGE;
+        syscall(SYS_exit, is_wrong);
+    }
+    return waitpid(pid, &status, 0) != pid || status ? wrong("a program with a filter for system calls was ended") : 0;
+}
+
+static int locks_all(void)
+{
+    int fd = filled("file", 1);
+    read_often(fd);
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        return 0; /* Not allowed. */
+    read_often(fd);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    int mapped = 0;
+    for (char line[512]; fgets(line, sizeof line, maps);)
+        mapped += strstr(line, "/file\n") != NULL;
+    fclose(maps);
+    return mapped ? wrong("a file is locked into memory") : 0;
+}
+
 /* ---- Memory */
 
 static int small_address_space(void)
@@ -529,6 +565,10 @@ int main(int count, char **arguments)
         return blocked_in_handler();
     if (strcmp(which, "old signal") == 0)
         return old_signal();
+    if (strcmp(which, "filter") == 0)
+        return filtered();
+    if (strcmp(which, "locks all") == 0)
+        return locks_all();
     if (strcmp(which, "address space") == 0)
         return small_address_space();
     if (strcmp(which, "holes") == 0)

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{compiled, counted, room, said, served, source};
 
-const CASES: [&str; 23] = [
+const CASES: [&str; 25] = [
     "cancel first read",
     "cancel read",
     "cancel open",
@@ -28,6 +28,8 @@ const CASES: [&str; 23] = [
     "blocked",
     "blocked in a handler",
     "old signal",
+    "filter",
+    "locks all",
     "address space",
     "holes",
     "allocates",
