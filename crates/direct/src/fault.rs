@@ -192,6 +192,14 @@ pub unsafe extern "C-unwind" fn sigaction(signal: c_int, new: *const Action, old
     0
 }
 
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    // SAFETY: it is the same call.
+    unsafe { sigaction(signal, new, old) }
+}
+
 /// The older functions, each with the flags that libc gives its actions.
 macro_rules! signals {
     ($($name:ident $flags:expr),*) => {$(

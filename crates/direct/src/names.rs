@@ -44,6 +44,8 @@ around! {
     open64(path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
     openat(at: c_int, path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
     openat64(at: c_int, path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    __open(path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
+    __open64(path: Path, flags: c_int, mode: mode_t) -> c_int { => descriptors::renew_opened }
     __open_2(path: Path, flags: c_int) -> c_int { => descriptors::renew_opened }
     __open64_2(path: Path, flags: c_int) -> c_int { => descriptors::renew_opened }
     __openat_2(at: c_int, path: Path, flags: c_int) -> c_int { => descriptors::renew_opened }
@@ -86,6 +88,8 @@ around! {
 // Closed or replaced descriptors. What another thread did with one meanwhile is forgotten, too.
 around! {
     close(fd: c_int) -> c_int { descriptors::forget(fd) => |_| descriptors::forget_file(fd) }
+    __close(fd: c_int) -> c_int { descriptors::forget(fd) => |_| descriptors::forget_file(fd) }
+    __dup2(from: c_int, to: c_int) -> c_int { before_copy(from, to) => |_| after_copy(from, to) }
     dup2(from: c_int, to: c_int) -> c_int { before_copy(from, to) => |_| after_copy(from, to) }
     dup3(from: c_int, to: c_int, flags: c_int) -> c_int { before_copy(from, to) => |_| after_copy(from, to) }
     // SAFETY: the caller's stream.
@@ -102,6 +106,9 @@ around! {
     freopen64(path: Path, mode: Path, stream: *mut FILE) -> *mut FILE { unsafe { forget_stream(stream) } => renew_stream }
     close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int { forget_closed(first, last, flags) => }
     fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+        before_command(fd, command) => |result| follow_command(fd, command, argument, result)
+    }
+    __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
         before_command(fd, command) => |result| follow_command(fd, command, argument, result)
     }
     fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
