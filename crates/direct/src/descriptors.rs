@@ -131,7 +131,9 @@ pub fn belong_to_this_process() {
 
 /// A descriptor appends from now on; so do its copies, and which ones these are is not known.
 pub fn appends_now() {
-    shared::count_append();
+    if served::any() {
+        shared::count_append();
+    }
 }
 
 /// Whether no descriptor was made to append since it was looked at; if one was, none shows anything any more.

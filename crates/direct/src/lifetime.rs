@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::kernel::next;
-use crate::{descriptors, fault, files, kernel, lock, stats};
+use crate::{descriptors, fault, files, kernel, lock, served, stats};
 
 type Handler = extern "C" fn();
 
@@ -14,16 +14,22 @@ extern "C" fn before_fork() {
     // The child may look at times that it can't bring up to date.
     files::date_all();
     descriptors::share_descriptions();
-    lock::take_before_fork();
+    if served::any() {
+        lock::take_before_fork();
+    }
 }
 
 extern "C" fn after_fork_in_parent() {
-    lock::give_back_after_fork();
+    if served::any() {
+        lock::give_back_after_fork();
+    }
 }
 
 extern "C" fn after_fork_in_child() {
-    begin_copy();
-    lock::give_back_after_fork();
+    if served::any() {
+        begin_copy();
+        lock::give_back_after_fork();
+    }
 }
 
 /// For a process that was copied by a way that does not tell (`_Fork`, `clone`): before the tables are used.
@@ -82,7 +88,7 @@ pub extern "C" fn before_end() {
     // A child of `vfork` had the descriptors of its parent.
     descriptors::share_descriptions();
     // In a child of `vfork` the counters are its parent's, which goes on.
-    if descriptors::are_this_process_s() {
+    if served::stats_file().is_some() && descriptors::are_this_process_s() {
         stats::report();
     }
 }

@@ -166,7 +166,8 @@ pub fn leave_alone() {
         map_no_more();
         crate::stats::report();
         HAS_STATS_FILE.store(false, Ordering::Release);
-        LISTED_BYTES.store(0, Ordering::Release);
+        // Not while another thread forks, which gives the lock back only where something is served.
+        crate::lock::with(|| LISTED_BYTES.store(0, Ordering::Release));
     }
 }
 
@@ -202,6 +203,9 @@ pub fn read_limits() {
 
 /// The program has set its limits.
 pub fn follow_limits() {
+    if !any() {
+        return;
+    }
     let before = maps_no_more();
     read_limits();
     if maps_no_more() && !before {
