@@ -42,6 +42,11 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
     let active = stats::mine().enter();
     let shown = descriptors::shown(fd)?;
     let file = files::at(shown.index);
+    if crate::served::has_ring() && !kernel::keeping_errno(|| file.is_of(fd)) {
+        drop(active);
+        descriptors::forget(fd);
+        return None;
+    }
     let offset = usize::try_from(offset).ok().filter(|_| bytes > 0)?;
     let end = offset.checked_add(bytes)?;
     let may_write = shown.can_write && file.is_dated() && crate::served::may_write_to(end);

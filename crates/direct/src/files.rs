@@ -453,7 +453,7 @@ impl File {
     }
 
     /// Whether an open descriptor is of this file.
-    fn is_of(&self, fd: libc::c_int) -> bool {
+    pub fn is_of(&self, fd: libc::c_int) -> bool {
         kernel::fstat(fd).is_some_and(|stat| {
             stat.st_dev == self.device.load(Ordering::Relaxed)
                 && stat.st_ino == self.inode.load(Ordering::Relaxed)

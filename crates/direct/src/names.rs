@@ -382,6 +382,7 @@ fn after_system_call(number: c_long, [a, b, c]: [usize; 3], result: c_long) {
         libc::SYS_fcntl => follow_command(fd, b as c_int, c, new),
         libc::SYS_ftruncate | libc::SYS_truncate | libc::SYS_fallocate => files::forget_present(),
         libc::SYS_prlimit64 | libc::SYS_setrlimit => served::follow_limits(),
+        libc::SYS_io_uring_setup => served::note_ring(),
         _ => {}
     }
 }

@@ -43,6 +43,8 @@ static FILE_SIZE_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// No more files are mapped.
 static MAPS_NO_MORE: AtomicBool = AtomicBool::new(false);
+/// The program has an io_uring, which may close and open descriptors.
+static HAS_RING: AtomicBool = AtomicBool::new(false);
 /// Where the counters go, a C string.
 static STATS_FILE: Path = Path(UnsafeCell::new([0; PATH_MAX]));
 static HAS_STATS_FILE: AtomicBool = AtomicBool::new(false);
@@ -154,6 +156,16 @@ pub fn map_no_more() {
     if any() && !MAPS_NO_MORE.swap(true, Ordering::Relaxed) {
         crate::descriptors::forget_files();
     }
+}
+
+pub fn note_ring() {
+    HAS_RING.store(true, Ordering::Relaxed);
+}
+
+/// Whether a descriptor may be closed and opened again unseen.
+#[inline(always)]
+pub fn has_ring() -> bool {
+    HAS_RING.load(Ordering::Relaxed)
 }
 
 pub fn maps_no_more() -> bool {

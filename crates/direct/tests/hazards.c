@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -166,8 +167,14 @@ static int numbers_are_reused(int (*close_by)(int), int (*open_by)(void))
     if (new != old)
         fail("the number was not used again");
     memset(buffer, 7, sizeof buffer);
-    if (write(new, buffer, sizeof buffer) != sizeof buffer)
-        fail("write");
+    long written;
+    __asm__ volatile("syscall"
+                     : "=a"(written)
+                     : "a"(SYS_write), "D"((long)new), "S"(buffer), "d"(sizeof buffer)
+                     : "rcx", "r11", "memory");
+    if (written != sizeof buffer || first_byte(new, 7, "a descriptor showed a file of before"))
+        return 1;
+    write_often(new);
     int by_name = open("old", O_RDONLY);
     return first_byte(new, 7, "a descriptor showed a file of before") || first_byte(by_name, 1, "another file was written");
 }
@@ -175,6 +182,13 @@ static int numbers_are_reused(int (*close_by)(int), int (*open_by)(void))
 static int close_by_syscall(int fd)
 {
     return (int)syscall(SYS_close, fd);
+}
+
+static int close_raw(int fd)
+{
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_close), "D"((long)fd) : "rcx", "r11", "memory");
+    return (int)result;
 }
 
 static int open_temporary(void)
@@ -191,6 +205,14 @@ static int open_raw(void)
                      : "a"(SYS_open), "D"("new"), "S"(O_RDWR | O_CREAT), "d"(0644)
                      : "rcx", "r11", "memory");
     return (int)fd;
+}
+
+/* An io_uring, here as what says that descriptors may change unseen. */
+static int has_ring(void)
+{
+    struct io_uring_params given = {0};
+    long ring = syscall(SYS_io_uring_setup, 4L, &given);
+    return ring < 0 ? 0 : numbers_are_reused(close_raw, open_raw);
 }
 
 /* As programs that close each file by syscall(): what was mapped goes with it. */
@@ -539,6 +561,8 @@ int main(int count, char **arguments)
         return numbers_are_reused(close, open_raw);
     if (strcmp(which, "closed and opened unseen") == 0)
         return numbers_are_reused(close_by_syscall, open_raw);
+    if (strcmp(which, "ring") == 0)
+        return has_ring();
     if (strcmp(which, "files go") == 0)
         return files_go();
     if (strcmp(which, "_Fork") == 0)

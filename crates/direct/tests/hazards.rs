@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{compiled, counted, room, said, served, source};
 
-const CASES: [&str; 25] = [
+const CASES: [&str; 26] = [
     "cancel first read",
     "cancel read",
     "cancel open",
@@ -17,6 +17,7 @@ const CASES: [&str; 25] = [
     "closed by syscall",
     "opened unseen",
     "closed and opened unseen",
+    "ring",
     "files go",
     "_Fork",
     "clone",
