@@ -70,8 +70,9 @@ pub fn watch_forks_and_exit() {
     if let Some(page) = kernel::map_own_page() {
         KNOWN.store(page.cast(), Ordering::Release);
     }
-    begin_copy();
+    // Before this thread has a slot, which then needs no locked instruction.
     stats::prepare_barriers();
+    begin_copy();
     fault::allow_faults();
     // A signal handler may be the first to call these, and finding libc's takes a lock.
     crate::calls::find_next();
