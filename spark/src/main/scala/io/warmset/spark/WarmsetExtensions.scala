@@ -3,27 +3,57 @@ package io.warmset.spark
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, ColumnarToRowExec, ColumnarToRowTransition}
 import org.apache.spark.sql.execution.{RowToColumnarTransition, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
+import org.apache.spark.sql.execution.columnar.warmset.CountedRelation
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * The session extension: has cached scans read as columns.
+ * The session extension: has cached scans read as columns, and tells the optimiser what caches hold.
  *
  * A cached scan says that it can give rows as well as columns, so Spark takes rows wherever rows
  * are wanted, and whole-stage code generation never sees the vectors. The rule puts Spark's own
  * columns-to-rows step above our scans, which does see them.
  */
 class WarmsetExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit =
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectPreCBORule(_ => CountCachedColumns)
     extensions.injectColumnar(_ => new ColumnarRule {
       override def postColumnarTransitions: Rule[SparkPlan] = ReadCacheAsColumns
     })
+  }
+}
+
+/**
+ * Puts relations that know their statistics in the place of cached ones of ours.
+ *
+ * Invariant: nothing but statistics changes, and a relation that was treated once is left alone.
+ */
+object CountCachedColumns extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (WarmsetConf.Statistics.read(conf)) plan.transformDown { case Read(counted) => counted } else plan
+
+  /** A relation below projections and filters, all of them with a relation of which they are known. */
+  private object Read {
+    def unapply(plan: LogicalPlan): Option[LogicalPlan] = plan match {
+      case PhysicalOperation(projects, _, relation: InMemoryRelation) if isOurs(relation) =>
+        val counted = CountedRelation.of(relation, AttributeSet.fromAttributeSets(projects.map(_.references)))
+        Some(plan.transformDown { case `relation` => counted })
+      case _ => None
+    }
+  }
+
+  private def isOurs(relation: InMemoryRelation): Boolean =
+    !relation.isInstanceOf[CountedRelation] &&
+      relation.cacheBuilder.serializer.isInstanceOf[WarmsetSerializer] &&
+      WarmsetSerializer.ours(relation.output)
 }
 
 /**

@@ -2,7 +2,7 @@ package io.warmset.spark
 
 import io.warmset.columns.{ColumnTypes, WarmVector}
 import io.warmset.spark.cachedframes.{BatchEncoding, BatchStatistics, ColumnarReader, RowFilter}
-import io.warmset.spark.cachedframes.SelectedBatch
+import io.warmset.spark.cachedframes.{PartitionCount, SelectedBatch}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnsafeProjection}
@@ -10,7 +10,7 @@ import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatchSeria
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
-import org.apache.spark.sql.execution.columnar.warmset.CachedBatches
+import org.apache.spark.sql.execution.columnar.warmset.{CachedBatches, TableStatistics}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -59,8 +59,11 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
       val types = schema.map(_.dataType).toArray
       val rowsPerBatch = conf.columnBatchSize
       val inMemory = level.useMemory
+      val statistics = newStatistics(input, conf)
       CachedBatches.rdd[InternalRow](input,
-        rows => BatchEncoding.fromRows(rows, types, rowsPerBatch, inMemory))
+        (partition, rows) => BatchEncoding.fromRows(rows, types, rowsPerBatch, inMemory,
+          statistics.map(new PartitionCount(partition, types, _))),
+        statistics)
     } else {
       stock.convertInternalRowToCachedBatch(input, schema, level, conf)
     }
@@ -73,8 +76,11 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
     val types = schema.map(_.dataType).toArray
     val rowsPerBatch = conf.columnBatchSize
     val inMemory = level.useMemory
+    val statistics = newStatistics(input, conf)
     CachedBatches.rdd[ColumnarBatch](input,
-      batches => BatchEncoding.fromColumns(batches, types, rowsPerBatch, inMemory))
+      (partition, batches) => BatchEncoding.fromColumns(batches, types, rowsPerBatch, inMemory,
+        statistics.map(new PartitionCount(partition, types, _))),
+      statistics)
   }
 
   override def convertCachedBatchToColumnarBatch(
@@ -130,6 +136,9 @@ object WarmsetSerializer {
 
   private[spark] def ours(schema: Seq[Attribute]): Boolean =
     schema.forall(a => supported(a.dataType))
+
+  private def newStatistics(input: RDD[_], conf: SQLConf): Option[TableStatistics] =
+    if (WarmsetConf.Statistics.read(conf)) Some(TableStatistics.registered(input.sparkContext)) else None
 
   private def indices(cached: Seq[Attribute], selected: Seq[Attribute]): Array[Int] = {
     val byId = cached.iterator.map(_.exprId).zipWithIndex.toMap
