@@ -166,6 +166,10 @@ object WarmsetConf {
       "column's bounds, nulls and distinct values. They are counted while a DataFrame is being cached. May be " +
       "set per session.")
 
+  val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = true,
+    "Whether the keys of a broadcast join's small side reach the cached scan of the other side, which then gives " +
+      "no rows that the join would drop. With adaptive execution. May be set per session.")
+
   val StatsInterval: ConfKey[Long] = ConfKey("spark.warmset.stats.interval", "3s",
     "a duration of at least 100ms, such as 3s",
     "How often executors send their statistics to the driver, if they changed.",
@@ -176,11 +180,12 @@ object WarmsetConf {
     }, () => 3000L)
 
   /** What each query reads from its session. The application's configuration has the first values. */
-  private val perSession: Seq[ConfKey[_]] = Seq(Statistics)
+  private val perSession: Seq[ConfKey[_]] = Seq(Statistics, JoinFilters)
 
   /** Every key, in the order of the reference. */
   val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directory, FlashMax, FlashReserve, HugePages,
-    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, Statistics, StatsInterval)
+    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, Statistics, JoinFilters,
+    StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
   def read(get: String => Option[String]): WarmsetConf = {

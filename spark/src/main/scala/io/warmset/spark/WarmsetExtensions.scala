@@ -13,6 +13,7 @@ import org.apache.spark.sql.execution.{RowToColumnarTransition, SparkPlan, Unary
 import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
 import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.columnar.warmset.CountedRelation
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
@@ -26,7 +27,8 @@ class WarmsetExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPreCBORule(_ => CountCachedColumns)
     extensions.injectColumnar(_ => new ColumnarRule {
-      override def postColumnarTransitions: Rule[SparkPlan] = ReadCacheAsColumns
+      override def postColumnarTransitions: Rule[SparkPlan] =
+        plan => FilterCacheByJoins(ReadCacheAsColumns(plan))
     })
   }
 }
@@ -102,9 +104,14 @@ object ReadCacheAsColumns extends Rule[SparkPlan] {
 
 /**
  * A cached scan as a stage of an adaptive plan, with the vector classes that the stage does not
- * pass on. It adds nothing to the execution.
+ * pass on, and the joins above it whose keys take rows out. Without any it adds nothing to the
+ * execution.
  */
-case class CachedColumnsExec(child: SparkPlan, classes: Option[Seq[String]]) extends UnaryExecNode {
+case class CachedColumnsExec(
+    child: SparkPlan,
+    classes: Option[Seq[String]],
+    joinFilters: Seq[JoinFilter] = Nil)
+  extends UnaryExecNode {
   override def nodeName: String = "WarmsetColumns"
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -112,8 +119,25 @@ case class CachedColumnsExec(child: SparkPlan, classes: Option[Seq[String]]) ext
   override def vectorTypes: Option[Seq[String]] = classes
   override def supportsColumnar: Boolean = true
   override protected def doExecute(): RDD[InternalRow] = child.execute()
-  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = child.executeColumnar()
-  override protected def stringArgs: Iterator[Any] = Iterator.empty
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = child match {
+    case stage: TableCacheQueryStageExec if joinFilters.nonEmpty => stage.plan match {
+      case scan: InMemoryTableScanExec => filtered(scan).executeColumnar()
+      case _ => child.executeColumnar()
+    }
+    case _ => child.executeColumnar()
+  }
+
+  /** The stage's scan, which is not of a stage's own work but read here, with more predicates. */
+  private def filtered(scan: InMemoryTableScanExec): InMemoryTableScanExec = {
+    val more = joinFilters.flatMap(_.predicates(scan))
+    new InMemoryTableScanExec(scan.attributes, scan.predicates ++ more, scan.relation) {
+      override lazy val metrics: Map[String, SQLMetric] = scan.metrics
+    }
+  }
+
+  override protected def stringArgs: Iterator[Any] =
+    if (joinFilters.isEmpty) Iterator.empty
+    else Iterator(joinFilters.map(_.key).mkString("join keys: [", ", ", "]"))
   override protected def withNewChildInternal(newChild: SparkPlan): CachedColumnsExec =
     copy(child = newChild)
 }

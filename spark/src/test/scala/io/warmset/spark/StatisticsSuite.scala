@@ -103,7 +103,7 @@ class StatisticsSuite extends AnyFunSuite with WarmsetSession {
 
   test("a table without rows") {
     val df = cached(rows(0))
-    assert(stats(df).rowCount.contains(BigInt(0)) && stats(df).attributeStats.isEmpty && stats(df).sizeInBytes == 1)
+    assert(stats(df).rowCount.contains(BigInt(0)) && stats(df).attributeStats.isEmpty && stats(df).sizeInBytes <= 1)
     withConf(Cbo)(assert(df.as("a").join(df.as("b"), "id").where("a.s like '%x' and b.i > 5").count() == 0))
   }
 
