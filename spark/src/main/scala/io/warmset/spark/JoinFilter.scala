@@ -2,7 +2,6 @@ package io.warmset.spark
 
 import io.warmset.columns.KeySet
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
@@ -11,7 +10,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarToRowExec, FilterExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.BroadcastQueryStageExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
-import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, HashedRelation, HashJoin}
+import org.apache.spark.sql.execution.columnar.warmset.BroadcastKeys
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec
 import org.apache.spark.sql.types._
 
 /**
@@ -29,8 +29,8 @@ final case class JoinFilter(key: Attribute, build: BroadcastQueryStageExec, buil
   /** Predicates on `key` that are true of every row that the join lets pass; none where they would hardly take rows out. */
   def predicates(scan: InMemoryTableScanExec): Seq[Expression] = {
     val distinct = scan.relation.computeStats().attributeStats.get(key).flatMap(_.distinctCount)
-    val most = distinct.fold(KeysMax)(n => (n * WorthShare).min(KeysMax).toLong)
-    keys(build.executeBroadcast[HashedRelation]().value, most).fold(Seq.empty[Expression]) { found =>
+    val most = distinct.fold(KeysMax)(n => math.min(KeysMax, (n.toDouble * WorthShare).toLong))
+    BroadcastKeys.collect(build, buildKeys, index, most).fold(Seq.empty[Expression]) { found =>
       val all = new KeySet(found, found.length)
       val among = AmongKeys(key, scan.session.sparkContext.broadcast(all))
       if (all.isEmpty) {
@@ -42,47 +42,19 @@ final case class JoinFilter(key: Attribute, build: BroadcastQueryStageExec, buil
       }
     }
   }
-
-  /** All of the keys, unless they are more than `most`. */
-  private def keys(relation: HashedRelation, most: Long): Option[Array[Long]] = {
-    val rewritten = HashJoin.rewriteKeyExpr(buildKeys)
-    val asLong = rewritten.length == 1 && rewritten.head.dataType == LongType
-    val of =
-      if (asLong && buildKeys.length > 1) HashJoin.extractKeyExprAt(buildKeys, index)
-      else if (asLong) BoundReference(0, LongType, nullable = false)
-      else BoundReference(index, buildKeys(index).dataType, nullable = true)
-    val found = Array.newBuilder[Long]
-    var count = 0L
-    val rows = relation.keys()
-    while (rows.hasNext && count <= most) {
-      number(of.eval(rows.next())).foreach { n =>
-        found += n
-        count += 1
-      }
-    }
-    if (count > most) None else Some(found.result())
-  }
 }
 
 object JoinFilter {
   /** Keys that are worth collecting: a set of them takes a few MiB. */
   private val KeysMax = 2L << 20
   /** Of the distinct values of a column: with more of them, most rows would stay. */
-  private val WorthShare = BigDecimal("0.5")
+  private val WorthShare = 0.5
   /** So few keys are compared with each batch's bounds one by one. */
   private val ListedMax = 8
 
   def supports(dataType: DataType): Boolean = dataType match {
     case ByteType | ShortType | IntegerType | LongType | DateType | TimestampType | TimestampNTZType => true
     case _ => false
-  }
-
-  private def number(value: Any): Option[Long] = value match {
-    case null => None
-    case v: Byte => Some(v)
-    case v: Short => Some(v)
-    case v: Int => Some(v)
-    case v: Long => Some(v)
   }
 
   private def literal(value: Long, dataType: DataType): Literal = dataType match {
@@ -99,12 +71,8 @@ final case class AmongKeys(child: Expression, keys: Broadcast[KeySet])
 
   override def nullable: Boolean = child.nullable
 
-  override protected def nullSafeEval(value: Any): Any = value match {
-    case v: Byte => keys.value.mayContain(v)
-    case v: Short => keys.value.mayContain(v)
-    case v: Int => keys.value.mayContain(v)
-    case v: Long => keys.value.mayContain(v)
-  }
+  override protected def nullSafeEval(value: Any): Any =
+    keys.value.mayContain(value.asInstanceOf[Number].longValue)
 
   override def toString: String = s"$child among join keys"
 

@@ -59,11 +59,11 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
       val types = schema.map(_.dataType).toArray
       val rowsPerBatch = conf.columnBatchSize
       val inMemory = level.useMemory
-      val statistics = newStatistics(input, conf)
+      val counting = Counting.of(input, types, conf)
       CachedBatches.rdd[InternalRow](input,
-        (partition, rows) => BatchEncoding.fromRows(rows, types, rowsPerBatch, inMemory,
-          statistics.map(new PartitionCount(partition, types, _))),
-        statistics)
+        (partition, rows) =>
+          BatchEncoding.fromRows(rows, types, rowsPerBatch, inMemory, counting.map(_.begin(partition))),
+        counting.map(_.statistics))
     } else {
       stock.convertInternalRowToCachedBatch(input, schema, level, conf)
     }
@@ -76,11 +76,11 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
     val types = schema.map(_.dataType).toArray
     val rowsPerBatch = conf.columnBatchSize
     val inMemory = level.useMemory
-    val statistics = newStatistics(input, conf)
+    val counting = Counting.of(input, types, conf)
     CachedBatches.rdd[ColumnarBatch](input,
-      (partition, batches) => BatchEncoding.fromColumns(batches, types, rowsPerBatch, inMemory,
-        statistics.map(new PartitionCount(partition, types, _))),
-      statistics)
+      (partition, batches) =>
+        BatchEncoding.fromColumns(batches, types, rowsPerBatch, inMemory, counting.map(_.begin(partition))),
+      counting.map(_.statistics))
   }
 
   override def convertCachedBatchToColumnarBatch(
@@ -137,8 +137,21 @@ object WarmsetSerializer {
   private[spark] def ours(schema: Seq[Attribute]): Boolean =
     schema.forall(a => supported(a.dataType))
 
-  private def newStatistics(input: RDD[_], conf: SQLConf): Option[TableStatistics] =
-    if (WarmsetConf.Statistics.read(conf)) Some(TableStatistics.registered(input.sparkContext)) else None
+  /** How the partitions of a relation are counted for the optimiser. */
+  private final case class Counting(types: Array[DataType], sketchesMax: Int, statistics: TableStatistics) {
+    def begin(partition: Int): PartitionCount =
+      new PartitionCount(partition, types, sketchesMax, statistics)
+  }
+
+  private object Counting {
+    def of(input: RDD[_], types: Array[DataType], conf: SQLConf): Option[Counting] =
+      if (WarmsetConf.Statistics.read(conf)) {
+        TableStatistics.sketchesMax(input.sparkContext, types.length, input.getNumPartitions)
+          .map(Counting(types, _, TableStatistics.registered(input.sparkContext)))
+      } else {
+        None
+      }
+  }
 
   private def indices(cached: Seq[Attribute], selected: Seq[Attribute]): Array[Int] = {
     val byId = cached.iterator.map(_.exprId).zipWithIndex.toMap

@@ -10,13 +10,17 @@ import org.apache.spark.sql.types.DataType
  *
  * Invariant: it says what it found once, when the partition has ended; of a partition that is cut
  * short it says nothing.
+ *
+ * @param sketchesMax how many columns, from the first on, may have their distinct values counted
  */
 private[spark] final class PartitionCount(
     partition: Int,
     types: Array[DataType],
+    sketchesMax: Int,
     statistics: TableStatistics) {
-  private val sketches =
-    types.map(t => if (TableStatistics.sketched(t)) new DistinctSketch else null)
+  private val sketches = types.zipWithIndex.map { case (t, c) =>
+    if (c < sketchesMax && TableStatistics.sketched(t)) new DistinctSketch else null
+  }
   private var columns = Array.fill(types.length)(ColumnTotals.Nothing)
   private var rows = 0L
   private var ended = false

@@ -53,52 +53,65 @@ object ColumnTotals {
 
 /** A partition of a cached relation, or all of them. */
 final class TableTotals(val rows: Long, val columns: Array[ColumnTotals]) extends Serializable {
+  /** What adds up. */
+  def counts: TableTotals = new TableTotals(rows, columns.map(c =>
+    new ColumnTotals(c.bytes, c.plainBytes, c.nulls, null, null, null)))
+
+  /** What does not. */
+  def spread: TableTotals = new TableTotals(0, columns.map(c =>
+    new ColumnTotals(0, 0, 0, c.lower, c.upper, c.registers)))
+
   def and(other: TableTotals): TableTotals = new TableTotals(rows + other.rows,
     columns.zip(other.columns).map { case (a, b) => a.and(b) })
 }
 
 /**
- * Statistics of a cached relation, as its tasks make them: one entry per partition.
+ * Statistics of a cached relation, as its tasks make them.
  *
  * Invariant: a partition is counted once however often it is computed, by what the last of its tasks
- * said, and only if that task has seen all of it. `totals` is there when all partitions are. These
+ * said, and only if that task has seen all of it. Bounds and registers, which merging twice does not
+ * change, are kept for all partitions together. `totals` is there when all partitions are. These
  * are figures for the optimiser: no answer may depend on them.
  */
 final class TableStatistics extends AccumulatorV2[(Int, TableTotals), Option[TableTotals]] {
+  /** By partition, rows and each column's counts. */
   private val parts = mutable.HashMap.empty[Int, TableTotals]
-  @transient private var known: Option[TableTotals] = None
+  /** What bounds and registers come to. */
+  private var spread: TableTotals = _
 
   override def isZero: Boolean = synchronized(parts.isEmpty)
 
   override def copy(): TableStatistics = {
     val made = new TableStatistics
-    synchronized(made.parts ++= parts)
+    synchronized {
+      made.parts ++= parts
+      made.spread = spread
+    }
     made
   }
 
   override def reset(): Unit = synchronized {
     parts.clear()
-    known = None
+    spread = null
   }
 
-  override def add(part: (Int, TableTotals)): Unit = synchronized {
-    parts += part
-    known = None
-  }
+  override def add(part: (Int, TableTotals)): Unit =
+    take(Seq(part._1 -> part._2.counts), part._2.spread)
 
   override def merge(other: AccumulatorV2[(Int, TableTotals), Option[TableTotals]]): Unit = other match {
     case theirs: TableStatistics =>
-      val more = theirs.synchronized(theirs.parts.toSeq)
-      if (more.nonEmpty) synchronized {
-        parts ++= more
-        known = None
-      }
+      val (more, reaches) = theirs.synchronized((theirs.parts.toSeq, theirs.spread))
+      if (more.nonEmpty) take(more, reaches)
     case _ => throw new UnsupportedOperationException(s"cannot merge with ${other.getClass.getName}")
   }
 
+  private def take(more: Seq[(Int, TableTotals)], reaches: TableTotals): Unit = synchronized {
+    parts ++= more
+    spread = if (spread == null) reaches else spread.and(reaches)
+  }
+
   override def value: Option[TableTotals] = synchronized {
-    if (known == null || known.isEmpty) known = parts.valuesIterator.reduceOption(_.and(_))
-    known
+    parts.valuesIterator.reduceOption(_.and(_)).map(_.and(spread))
   }
 
   /** Those of a relation of so many partitions, once all of them have been made. */
@@ -107,10 +120,27 @@ final class TableStatistics extends AccumulatorV2[(Int, TableTotals), Option[Tab
 }
 
 object TableStatistics {
+  /** Of the results that Spark lets a job's tasks send; distinct values go uncounted where they would take more. */
+  private val ResultsShare = 1.0 / 16
+  private val ResultBytesUnlimited = 1L << 30
+  /** Bytes of one column's counts and bounds in a task's result, about. */
+  private val CountBytes = 128L
+
   def registered(context: SparkContext): TableStatistics = {
     val made = new TableStatistics
     context.register(made)
     made
+  }
+
+  /**
+   * How many columns of a relation of so many partitions may have their distinct values counted; none
+   * if not even the other counts of all columns may be sent.
+   */
+  def sketchesMax(context: SparkContext, columns: Int, partitions: Int): Option[Int] = {
+    val allowed = context.getConf.getSizeAsBytes("spark.driver.maxResultSize", "1g")
+    val bytes = (if (allowed > 0) allowed else ResultBytesUnlimited) * ResultsShare / math.max(1, partitions)
+    val left = bytes - columns * CountBytes
+    if (left < 0) None else Some(math.min(columns, left / (1 << DistinctSketch.PRECISION)).toInt)
   }
 
   private val Estimate = new HyperLogLogPlusPlusHelper(
@@ -133,12 +163,13 @@ object TableStatistics {
   def sketched(dataType: DataType): Boolean = ofUse(dataType) && dataType != BooleanType
 
   /**
-   * What Spark is told of a column: nothing where it holds no value, and nothing where its bounds
-   * are no numbers, with which Spark's estimates would fail.
+   * What Spark is told of a column: nothing where it holds no value or its distinct values were not
+   * counted, and nothing where its bounds are no numbers, with which Spark's estimates would fail.
    */
   def columnStat(dataType: DataType, rows: Long, totals: ColumnTotals): Option[ColumnStat] = {
     val values = rows - totals.nulls
-    if (!ofUse(dataType) || values <= 0 || bounded(dataType) && !(finite(totals.lower) && finite(totals.upper))) {
+    if (!ofUse(dataType) || values <= 0 || sketched(dataType) && totals.registers == null ||
+        bounded(dataType) && !(finite(totals.lower) && finite(totals.upper))) {
       None
     } else {
       val distinct = math.max(1L, math.min(distinctValues(dataType, totals), values))
