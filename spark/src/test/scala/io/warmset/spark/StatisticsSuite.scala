@@ -54,6 +54,9 @@ class StatisticsSuite extends AnyFunSuite with WarmsetSession {
   private def optimized(df: DataFrame): LogicalPlan =
     df.asInstanceOf[org.apache.spark.sql.classic.DataFrame].queryExecution.optimizedPlan
 
+  private def planned(df: DataFrame): String =
+    df.asInstanceOf[org.apache.spark.sql.classic.DataFrame].queryExecution.executedPlan.toString
+
   private def relation(df: DataFrame): InMemoryRelation =
     optimized(df).collectFirst { case r: InMemoryRelation => r }.get
 
@@ -196,17 +199,22 @@ class StatisticsSuite extends AnyFunSuite with WarmsetSession {
 
   test("the cost-based optimiser takes what it is told, of any type, and plans every comparison") {
     val plain = rows(400).selectExpr("*" +: others.take(3): _*)
-    val want = plain.columns.map(c => c -> plain.join(plain.select(c).distinct(), c).count()).toMap
+    def pairs(df: DataFrame, c: String): DataFrame = df.as("a").join(df.select(c).distinct().as("b"), c)
+    val counted = Seq("i", "nan", "s", "nothing")
+    val want = counted.map(c => pairs(plain, c).count())
+    val first = plain.head(1).head
     val df = cached(plain)
     withConf(Cbo, "spark.sql.cbo.joinReorder.enabled" -> "true") {
-      for (f <- plain.schema) {
-        val c = f.name
-        assert(df.as("a").join(df.select(c).distinct().as("b"), c).count() == want(c), c)
-        val some = df.select(c).where(col(c).isNotNull).head(1).map(_.get(0)).headOption
-        for (v <- some; op <- Seq[(Column, Column) => Column](_ === _, _ < _, _ >= _, _ <=> _)) {
-          df.where(op(col(c), lit(v)) || col(c).isNull).groupBy(c).count().collect()
+      assert(counted.map(c => pairs(df, c).count()) == want)
+      // Estimates are made while a plan is, and fail then if they do.
+      for (f <- plain.schema; c = col(f.name)) {
+        val value = if (first.isNullAt(first.fieldIndex(f.name))) lit(null).cast(f.dataType) else lit(first.getAs[Any](f.name))
+        val compared = Seq(c === value, c < value, c >= value, c <=> value, c.isNull, c.isNotNull, c.isin(value, value))
+        (compared :+ compared.reduce(_ || _)).map(df.where(_)).foreach { some =>
+          for (query <- Seq(some, some.groupBy(c).count(), pairs(some, f.name).join(df.select(f.name), f.name))) {
+            assert(optimized(query).stats.sizeInBytes > 0 && planned(query).nonEmpty)
+          }
         }
-        df.where(col(c).isNull).groupBy(c).count().collect()
       }
       assert(optimized(df.where("i < 50000").select("id")).stats.rowCount.exists(n => n > 100 && n < 300))
     }
