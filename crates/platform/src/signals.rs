@@ -2,6 +2,7 @@
 //! default action and an empty mask, where a program started by somebody else would inherit both.
 
 use std::io;
+#[cfg(not(miri))]
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -12,6 +13,7 @@ static IGNORED: AtomicBool = AtomicBool::new(false);
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 
 /// Runs before the standard library changes anything.
+#[cfg(not(miri))]
 extern "C" fn look() {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
@@ -27,6 +29,7 @@ extern "C" fn look() {
 }
 
 // SAFETY: the loader calls each of these functions once, with arguments that they may leave alone.
+#[cfg(not(miri))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::room::SpaceWaiter;
 use crate::segment::Segment;
+use crate::shared::Shared;
+use crate::space::SpaceWaiter;
 use crate::state::State;
-use crate::store::Shared;
 use crate::sync::now;
 
 /// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
@@ -45,7 +45,7 @@ impl Shared {
         wanted: impl Fn() -> bool,
         wait: &mut SlotWait,
     ) -> Result<Slot, Error> {
-        let waiter = SpaceWaiter::new(self);
+        let waiter = SpaceWaiter::new(&self.space);
         let mut ledger = self.lock()?;
         if !wanted() {
             return Ok(Slot::LookAgain);
@@ -93,7 +93,7 @@ impl Shared {
             return filled.map(|()| None);
         }
         self.counters.mapped.fetch_add(1, Ordering::Relaxed);
-        self.access(segment);
+        self.clock.access(segment);
         Ok(Some(address))
     }
 

@@ -7,6 +7,7 @@
 use warmset_placement::Key;
 
 use crate::failure::invariant;
+use crate::numbers::FrameNumbers;
 use crate::runs::Runs;
 
 /// How many frames are compared in search of the run that is cheapest to empty.
@@ -39,15 +40,26 @@ impl Changing {
 
 impl FrameMap {
     pub fn new(total: u64) -> Self {
-        Self {
-            warm: Runs::new(total, false),
-            cold: Runs::new(total, true),
-            free: Runs::new(total, true),
-            movable: Runs::new(total, true),
-            owners: vec![None; total as usize],
-            total,
+        Self::numbered(&FrameNumbers::of([(0, total)]))
+    }
+
+    pub fn numbered(numbers: &FrameNumbers) -> Self {
+        let end = numbers.end();
+        let mut map = Self {
+            warm: Runs::new(end, false),
+            cold: Runs::new(end, true),
+            free: Runs::new(end, true),
+            movable: Runs::new(end, true),
+            owners: vec![None; end as usize],
+            total: numbers.frames(),
             changing: 0,
+        };
+        for gap in numbers.gaps() {
+            for runs in [&mut map.cold, &mut map.free, &mut map.movable] {
+                runs.set(gap, 1, false);
+            }
         }
+        map
     }
 
     pub fn used(&self) -> u64 {
@@ -204,6 +216,22 @@ mod tests {
         assert_eq!((map.used(), map.take(3)), (98, None));
         assert_eq!(map.take(2), Some(1));
         assert_eq!(map.take(1), None);
+    }
+
+    #[test]
+    fn no_run_lies_on_two_nodes() {
+        let mut map = FrameMap::numbered(&FrameNumbers::of([(0, 5), (1 << 30, 4)]));
+        assert_eq!((map.used(), map.faulted()), (0, 0));
+        assert_eq!((map.take(6), map.movable_run(6)), (None, None));
+        assert_eq!((map.take(4), map.take(4), map.take(2)), (Some(0), Some(6), None));
+        assert_eq!((map.take(1), map.take(1)), (Some(4), None));
+        assert_eq!((map.used(), map.faulted()), (9, 9));
+        map.give(6, 4);
+        let drained = map.begin_drain().expect("warm");
+        assert_eq!(drained.number(), 9);
+        map.end_drain(drained, true);
+        assert_eq!((map.used(), map.faulted()), (5, 8));
+        assert_eq!(map.begin_fill().map(|frame| frame.number()), Some(9), "the gap is no frame");
     }
 
     #[test]

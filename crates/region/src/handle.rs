@@ -8,12 +8,13 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::config::Names;
 use crate::error::Error;
+use crate::names::Names;
 use crate::read::PinStart;
 use crate::segment::Segment;
+use crate::shared::Shared;
 use crate::state::State;
-use crate::store::{Shared, Store};
+use crate::store::Store;
 
 /// A region; released when the last handle is dropped.
 pub struct Region {
@@ -45,12 +46,12 @@ impl Region {
     /// # Errors
     /// [`Error::Misuse`] once the store is closed.
     pub fn segments(&self) -> Result<u64, Error> {
-        Ok(self.shared.region(self.id)?.segments.count() as u64)
+        Ok(self.shared.regions.get(self.id)?.segments.count() as u64)
     }
 
     /// Indices of the segments that were not abandoned.
     pub(crate) fn kept_segments(&self) -> Result<Vec<u64>, Error> {
-        let table = self.shared.region(self.id)?;
+        let table = self.shared.regions.get(self.id)?;
         let kept = table.segments.iter().filter(|(_, segment)| segment.word.look().state != State::Freed);
         Ok(kept.map(|(index, _)| index as u64).collect())
     }
@@ -66,7 +67,7 @@ impl Region {
     /// # Errors
     /// As [`Raw::reserve`](crate::raw::Raw::reserve).
     pub fn draft(&self, bytes: usize) -> Result<Draft, Error> {
-        let table = self.shared.region(self.id)?;
+        let table = self.shared.regions.get(self.id)?;
         let (index, segment) = self.shared.reserve(&table, bytes as u64, false)?;
         let address = segment.address();
         Ok(Draft { shared: Arc::clone(&self.shared), segment, index, address, bytes, sealed: false })
@@ -88,7 +89,7 @@ impl Region {
     /// # Errors
     /// As [`Raw::pin_start`](crate::raw::Raw::pin_start).
     pub fn prefetch(&self, segment: u64) -> Result<Option<Prefetch>, Error> {
-        let found = self.shared.segment(self.id, segment)?;
+        let found = self.shared.regions.segment(self.id, segment)?;
         let held = self.shared.hold(&found)? != PinStart::NoRoom;
         Ok(held.then(|| Prefetch { shared: Arc::clone(&self.shared), segment: found, held: true }))
     }
@@ -98,7 +99,7 @@ impl Region {
     /// # Errors
     /// As [`Raw::pin`](crate::raw::Raw::pin).
     pub fn pin(&self, segment: u64) -> Result<Pin, Error> {
-        let found = self.shared.segment(self.id, segment)?;
+        let found = self.shared.regions.segment(self.id, segment)?;
         let address = self.shared.pin(&found)?;
         Ok(Pin { shared: Arc::clone(&self.shared), segment: found, address })
     }
@@ -153,7 +154,7 @@ impl Deref for Draft {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.shared.expect_here();
+        self.shared.space.health.expect_here();
         // SAFETY: `reserve` gave this address for `bytes` bytes; the writer's hold, which is this draft's, keeps them
         // its own until it is sealed or dropped.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
@@ -162,7 +163,7 @@ impl Deref for Draft {
 
 impl DerefMut for Draft {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.shared.expect_here();
+        self.shared.space.health.expect_here();
         // SAFETY: as in `deref`.
         unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
     }
@@ -224,7 +225,7 @@ impl Deref for Pin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.shared.expect_here();
+        self.shared.space.health.expect_here();
         // SAFETY: the hold counted for this pin keeps the sealed bytes at this address (invariant 1 of the crate).
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.segment.bytes() as usize) }
     }

@@ -79,7 +79,9 @@
 #![cfg(not(loom))]
 
 mod backing;
+mod clock;
 mod config;
+mod counters;
 mod device;
 mod error;
 mod failure;
@@ -87,28 +89,37 @@ mod fallback;
 mod frames;
 mod handle;
 mod housekeeping;
+mod keeper;
 mod ledger;
 mod named;
+mod names;
+mod numbers;
 mod pool;
 pub mod raw;
 mod read;
 mod recency;
 pub mod region_file;
+mod regions;
 mod release;
 mod room;
 mod runs;
 mod segment;
+mod shared;
+mod space;
 mod state;
 mod stats;
 mod store;
 mod sync;
 mod transfer;
+mod waiters;
 mod write;
 mod write_back;
+mod write_out;
 
-pub use config::{Config, HugePages, Io, Names};
+pub use config::{Config, HugePages, Io};
 pub use error::Error;
 pub use handle::{Draft, Pin, Prefetch, Region};
+pub use names::Names;
 pub use read::PinStart;
 pub use stats::{PoolUse, RegionStats, StoreStats};
 pub use store::Store;

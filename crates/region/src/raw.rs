@@ -11,7 +11,8 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::read::PinStart;
 use crate::segment::Segment;
-use crate::store::{Shared, Store};
+use crate::shared::Shared;
+use crate::store::Store;
 
 /// A store's regions by number.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ impl Raw<'_> {
     }
 
     fn segment(&self, region: u64, segment: u64) -> Result<Arc<Segment>, Error> {
-        self.shared().segment(region, segment)
+        self.shared().regions.segment(region, segment)
     }
 
     /// Makes an empty region and returns its id, which is never 0 and never reused.
@@ -52,7 +53,7 @@ impl Raw<'_> {
     /// than the pool has; [`Error::Io`] when there is no memory left for bytes in transit, or others cannot
     /// be written; [`Error::Misuse`] for an unknown region or a size of zero.
     pub fn reserve(&self, region: u64, bytes: u64) -> Result<(u64, usize), Error> {
-        let table = self.shared().region(region)?;
+        let table = self.shared().regions.get(region)?;
         let (index, segment) = self.shared().reserve(&table, bytes, true)?;
         Ok((index, segment.address()))
     }
@@ -74,7 +75,7 @@ impl Raw<'_> {
     /// # Errors
     /// [`Error::Misuse`] for a segment that does not exist, is not sealed or is released.
     pub fn pin_start(&self, region: u64, segment: u64) -> Result<PinStart, Error> {
-        self.shared().with_segment(region, segment, |segment| self.shared().hold(segment))
+        self.shared().regions.with_segment(region, segment, |segment| self.shared().hold(segment))
     }
 
     /// Waits for the bytes of a segment that [`Raw::pin_start`] gave a hold on; returns their address.
@@ -95,7 +96,7 @@ impl Raw<'_> {
     /// others are unpinned.
     pub fn pin(&self, region: u64, segment: u64) -> Result<usize, Error> {
         let shared = self.shared();
-        let absent = shared.with_segment(region, segment, |segment| {
+        let absent = shared.regions.with_segment(region, segment, |segment| {
             Ok(match shared.hold_resident(segment) {
                 Some(address) => Err(address),
                 None => Ok(Arc::clone(segment)),
@@ -113,6 +114,6 @@ impl Raw<'_> {
     /// The hold is one that the caller got from [`Raw::pin_start`] or [`Raw::pin`] and has not given back, and nobody
     /// reads at its address on account of it any more.
     pub unsafe fn unpin(&self, region: u64, segment: u64) -> Result<(), Error> {
-        self.shared().with_segment(region, segment, |segment| self.shared().unhold(segment))
+        self.shared().regions.with_segment(region, segment, |segment| self.shared().unhold(segment))
     }
 }

@@ -13,40 +13,13 @@ use warmset_platform::io::{Op, Urgency};
 use crate::error::Error;
 use crate::fallback::SlotWait;
 use crate::ledger::{Ledger, WRITES_STARTED_MAX, Writes};
-use crate::room::{Room, SpaceWaiter};
+use crate::room::Room;
 use crate::segment::Segment;
+use crate::shared::{InFlight, Shared};
+use crate::space::SpaceWaiter;
 use crate::state::{Hold, State, Unhold};
-use crate::store::Shared;
-use crate::sync::{Condvar, Mutex, now};
-use crate::transfer::{InFlight, never_written, read_error};
-
-const SHARDS: usize = 16;
-
-/// Where readers wait for a promotion, spread over a few locks.
-#[derive(Debug, Default)]
-pub(crate) struct Waiters {
-    shards: [(Mutex<()>, Condvar); SHARDS],
-}
-
-impl Waiters {
-    fn shard(&self, segment: &Segment) -> &(Mutex<()>, Condvar) {
-        &self.shards[segment.key as usize % SHARDS]
-    }
-
-    fn notify(&self, segment: &Segment) {
-        let (lock, wake) = self.shard(segment);
-        drop(lock.lock());
-        wake.notify_all();
-    }
-
-    /// The store has failed: nothing that anybody waits for comes any more.
-    pub fn notify_all(&self) {
-        for (lock, wake) in &self.shards {
-            drop(lock.lock());
-            wake.notify_all();
-        }
-    }
-}
+use crate::sync::now;
+use crate::transfer::{never_written, read_error};
 
 /// Outcome of [`Raw::pin_start`](crate::raw::Raw::pin_start).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +61,7 @@ impl Shared {
     /// The fast way: a hold on a segment that is there.
     pub fn hold_resident(&self, segment: &Segment) -> Option<usize> {
         (segment.word.hold_ready()).then(|| {
-            self.access(segment);
+            self.clock.access(segment);
             segment.address()
         })
     }
@@ -112,14 +85,14 @@ impl Shared {
                 Hold::Unsealed => return Err(Error::misuse("the segment is not sealed yet")),
                 Hold::Gone => return Err(Error::misuse("the segment is released")),
             };
-            self.access(segment);
+            self.clock.access(segment);
             return Ok(held);
         }
     }
 
     /// Starts a promotion and takes a hold. A patient caller sleeps while write-backs are about to free frames.
     fn promote(&self, segment: &Arc<Segment>, patient: bool) -> Result<Promotion, Error> {
-        let waiter = patient.then(|| SpaceWaiter::new(self));
+        let waiter = patient.then(|| SpaceWaiter::new(&self.space));
         loop {
             let mut writes = Writes::new();
             let mut ledger = self.lock()?;
@@ -162,7 +135,7 @@ impl Shared {
         if look.state != State::Absent || look.released {
             return Ok(Promotion::Raced);
         }
-        ledger.relax(self.now_ticks());
+        ledger.relax(self.clock.now());
         let (frames, budget_frames) = (segment.frames(), ledger.budget_frames());
         let start = match self.make_room(ledger, frames, budget_frames, patient, writes) {
             Room::Frames(start) => start,
@@ -190,7 +163,7 @@ impl Shared {
             let transfer = InFlight::begin(self.self_reference(), segment);
             Box::new(move |outcome: io::Result<()>| {
                 let InFlight { shared, segment } = &transfer;
-                shared.contain(|| {
+                shared.space.health.contain(|| {
                     let checked = shared.check_read(segment, outcome);
                     shared.finish_read(segment, checked);
                 });
@@ -299,6 +272,6 @@ impl Shared {
         if over_budget {
             self.keeper.wake();
         }
-        self.announce_space();
+        self.space.announce();
     }
 }

@@ -341,3 +341,7 @@ fn holds(word: u64) -> u32 {
 fn with(word: u64, state: State) -> u64 {
     (word & !STATE) | state as u64
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+#[path = "state_tests.rs"]
+mod tests;
