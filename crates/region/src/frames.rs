@@ -20,7 +20,7 @@ pub(crate) struct FrameMap {
     cold: Runs,
     /// Warm or cold.
     free: Runs,
-    /// Not known to be held: free, changing, or of a segment that may be a victim.
+    /// Not known to be pinned: free, changing, or of a segment that may be a victim.
     movable: Runs,
     /// Whose frame it is; keys count from 0.
     owners: Vec<Option<Key>>,
@@ -80,7 +80,7 @@ impl FrameMap {
         self.changing
     }
 
-    /// Takes `frames` contiguous frames, warm ones if possible. They are held by whoever takes them.
+    /// Takes `frames` contiguous frames, warm ones if possible. They are pinned by whoever takes them.
     pub fn take(&mut self, frames: u64) -> Option<u64> {
         let start = self.warm.find(frames).or_else(|| self.free.find(frames))?;
         self.warm.set(start, frames, false);
@@ -118,7 +118,7 @@ impl FrameMap {
         self.free.get(frame)
     }
 
-    /// The first run of so many frames that demotion could empty, as far as is known of who is held.
+    /// The first run of so many frames that demotion could empty, as far as is known of who is pinned.
     pub fn movable_run(&self, frames: u64) -> Option<u64> {
         self.movable.find(frames)
     }
@@ -259,7 +259,7 @@ mod tests {
         let mut map = FrameMap::new(12);
         let starts: Vec<_> = (0..12).map(|_| map.take(1).expect("free")).collect();
         starts.iter().for_each(|&frame| map.assign(frame, 1, frame));
-        assert!(map.movable_run(1).is_none(), "what was just taken is held");
+        assert!(map.movable_run(1).is_none(), "what was just taken is pinned");
         starts.iter().for_each(|&frame| map.set_movable(frame, 1, true));
         map.give(8, 1);
         let cost = |key| Some(if key < 6 { 5 } else { 1 });

@@ -1,7 +1,7 @@
-//! Safe handles for Rust callers: a region, a segment being written, a held segment.
+//! Safe handles for Rust callers: a region, a segment being written, a pinned segment.
 //!
-//! Invariant: a [`Pin`] is one hold; its bytes are immutable and in place until it is dropped. A [`Draft`] is the
-//! writer's hold; its bytes are its own until it is sealed or dropped. Both own what they show: neither the region's
+//! Invariant: a [`Pin`] counts once among its segment's pins; its bytes are immutable and in place until it is dropped. A [`Draft`] is the
+//! writer's pin; its bytes are its own until it is sealed or dropped. Both own what they show: neither the region's
 //! release nor the store's closing takes it away.
 
 use std::fmt;
@@ -90,8 +90,8 @@ impl Region {
     /// As [`Raw::pin_start`](crate::raw::Raw::pin_start).
     pub fn prefetch(&self, segment: u64) -> Result<Option<Prefetch>, Error> {
         let found = self.shared.regions.segment(self.id, segment)?;
-        let held = self.shared.hold(&found)? != PinStart::NoRoom;
-        Ok(held.then(|| Prefetch { shared: Arc::clone(&self.shared), segment: found, held: true }))
+        let pinned = self.shared.pin_start(&found)? != PinStart::NoRoom;
+        Ok(pinned.then(|| Prefetch { shared: Arc::clone(&self.shared), segment: found, pinned: true }))
     }
 
     /// Holds a segment and makes it readable.
@@ -155,7 +155,7 @@ impl Deref for Draft {
 
     fn deref(&self) -> &[u8] {
         self.shared.space.health.expect_here();
-        // SAFETY: `reserve` gave this address for `bytes` bytes; the writer's hold, which is this draft's, keeps them
+        // SAFETY: `reserve` gave this address for `bytes` bytes; the writer's pin, which is this draft's, keeps them
         // its own until it is sealed or dropped.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
     }
@@ -178,11 +178,11 @@ impl fmt::Debug for Draft {
     }
 }
 
-/// A hold on a segment that may still be on its way.
+/// A pin on a segment that may still be on its way.
 pub struct Prefetch {
     shared: Arc<Shared>,
     segment: Arc<Segment>,
-    held: bool,
+    pinned: bool,
 }
 
 impl Prefetch {
@@ -192,8 +192,8 @@ impl Prefetch {
     /// As [`Raw::pin_wait`](crate::raw::Raw::pin_wait).
     pub fn wait(mut self) -> Result<Pin, Error> {
         let waited = self.shared.wait(&self.segment);
-        // The hold goes to the pin, or was dropped with the error.
-        self.held = false;
+        // What it counted is the result's, or was given back with the error.
+        self.pinned = false;
         let (shared, segment) = (Arc::clone(&self.shared), Arc::clone(&self.segment));
         Ok(Pin { address: waited?, shared, segment })
     }
@@ -201,9 +201,9 @@ impl Prefetch {
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        if self.held && !self.shared.is_elsewhere() {
-            let dropped = self.shared.unhold(&self.segment);
-            debug_assert!(dropped.is_ok(), "a prefetch is one hold");
+        if self.pinned && !self.shared.is_elsewhere() {
+            let dropped = self.shared.unpin(&self.segment);
+            debug_assert!(dropped.is_ok(), "a prefetch counts once");
         }
     }
 }
@@ -214,7 +214,7 @@ impl fmt::Debug for Prefetch {
     }
 }
 
-/// A held segment, readable through `Deref`.
+/// A pinned segment, readable through `Deref`.
 pub struct Pin {
     shared: Arc<Shared>,
     segment: Arc<Segment>,
@@ -226,7 +226,7 @@ impl Deref for Pin {
 
     fn deref(&self) -> &[u8] {
         self.shared.space.health.expect_here();
-        // SAFETY: the hold counted for this pin keeps the sealed bytes at this address (invariant 1 of the crate).
+        // SAFETY: what this pin counts keeps the sealed bytes at this address (invariant 1 of the crate).
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.segment.bytes() as usize) }
     }
 }
@@ -234,8 +234,8 @@ impl Deref for Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         if !self.shared.is_elsewhere() {
-            let dropped = self.shared.unhold(&self.segment);
-            debug_assert!(dropped.is_ok(), "a pin is one hold");
+            let dropped = self.shared.unpin(&self.segment);
+            debug_assert!(dropped.is_ok(), "a pin counts once");
         }
     }
 }

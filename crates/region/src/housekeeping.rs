@@ -88,7 +88,7 @@ impl Shared {
     fn adjust_pool(&self) -> Round {
         let Ok(mut ledger) = self.lock() else { return Round::Idle };
         let budget_frames = ledger.budget_frames();
-        // Free frames first: they go even where everything else is held.
+        // Free frames first: they go even where everything else is pinned.
         if ledger.frames().faulted() > budget_frames && !self.pool.keeps_pages() {
             if let Some(frame) = ledger.frames_mut().begin_drain() {
                 drop(ledger);
@@ -134,7 +134,7 @@ impl Shared {
         match evicted {
             Evicted::Some(_) => Round::Worked,
             Evicted::Soon => Round::Blocked,
-            // Held or unwritable: the next unpin or release wakes this thread.
+            // Pinned or unwritable: the next unpin or release wakes this thread.
             Evicted::Nothing | Evicted::Stuck => Round::Idle,
         }
     }

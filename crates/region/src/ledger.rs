@@ -1,7 +1,7 @@
 //! The ledger: who has which frame, who goes next, and what is known of the disk. One lock guards it.
 //!
 //! Invariant: a member of the keep-set has frames, which are assigned to it and to nobody else; a member that is known
-//! to be held, or stuck, is parked, and its frames are not movable. No operation walks all members. A thread that
+//! to be pinned, or stuck, is parked, and its frames are not movable. No operation walks all members. A thread that
 //! panics while the ledger is locked leaves it half changed: nobody gets it any more (see `space.rs`).
 
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub(crate) enum Evicted {
     Soon,
     /// What could be demoted cannot be written.
     Stuck,
-    /// Everything is held.
+    /// Everything is pinned.
     Nothing,
 }
 
@@ -129,7 +129,7 @@ impl Ledger {
         frame_of(&self.numbers, segment)
     }
 
-    /// A segment that is being written has got frames. Its writer holds it.
+    /// A segment that is being written has got frames. Its writer has it pinned.
     pub fn add_written(&mut self, segment: &Arc<Segment>) {
         self.set.add_written(segment.key, segment.frames(), segment.position);
         self.add(segment);
@@ -172,7 +172,7 @@ impl Ledger {
         self.frames.give(self.start_of(segment), segment.frames());
     }
 
-    /// A segment was sealed with so many bytes used, set by `set_bytes`; nobody holds it now. Tells whether it is
+    /// A segment was sealed with so many bytes used, set by `set_bytes`; nobody has it pinned now. Tells whether it is
     /// likely to be written soon: the high watermark is passed, and it does not stay.
     pub fn seal(&mut self, segment: &Segment, used_bytes: u64, set_bytes: impl FnOnce()) -> bool {
         let (before, after) = (segment.frames(), frames_for(used_bytes));
@@ -187,7 +187,7 @@ impl Ledger {
         self.set.class(segment.key) == Some(Class::Stream) && free < self.reserve_frames().div_ceil(2)
     }
 
-    /// Nobody holds it any more. Ignored if it has no frames.
+    /// Nobody has it pinned any more. Ignored if it has no frames.
     pub fn unpark(&mut self, segment: &Segment) {
         if self.members.contains_key(&segment.key) {
             self.set.unpark(segment.key, segment.score());
@@ -252,7 +252,7 @@ impl Ledger {
                 }
             }
             frames.set_movable(frame_of(numbers, segment), segment.frames(), false);
-            Verdict::Held
+            Verdict::Pinned
         };
         match set.take_victim(verdict, |key| members[&key].score()) {
             Some(key) => {
@@ -271,7 +271,7 @@ impl Ledger {
         may_write(&self.disk, segment)
     }
 
-    /// There are enough free frames but no run of them: empties one, the cheapest of some that nobody holds a part of.
+    /// There are enough free frames but no run of them: empties one, the cheapest of some that nobody has pinned a part of.
     pub fn clear_run(&mut self, frames: u64, writes: &mut Writes) -> Evicted {
         self.bring_back_stuck();
         while self.could_have(frames) {
@@ -279,7 +279,7 @@ impl Ledger {
             let cost = |key: Key| {
                 let look = members[&key].word.look();
                 let price = if look.state == State::Dirty { 3 } else { 1 };
-                (look.holds == 0 && (look.state != State::Dirty || may_write(disk, &members[&key])))
+                (look.pins == 0 && (look.state != State::Dirty || may_write(disk, &members[&key])))
                     .then_some(price)
             };
             let start = self.frames.cheapest_run(frames, cost);
@@ -304,15 +304,15 @@ impl Ledger {
         false
     }
 
-    /// Parks those of some frames' segments that are held or cannot be written; true if there were any.
+    /// Parks those of some frames' segments that are pinned or cannot be written; true if there were any.
     fn park_obstacles(&mut self, start: u64, frames: u64) -> bool {
         let mut any = false;
         for key in self.frames.owners(start, frames) {
             let segment = Arc::clone(&self.members[&key]);
-            let held = segment.word.park_if_held();
-            if !held && segment.word.look().state == State::Dirty && !self.may_write(&segment) {
+            let pinned = segment.word.park_if_pinned();
+            if !pinned && segment.word.look().state == State::Dirty && !self.may_write(&segment) {
                 self.disk.stick(key);
-            } else if !held {
+            } else if !pinned {
                 continue;
             }
             self.park(&segment);
@@ -321,7 +321,7 @@ impl Ledger {
         any
     }
 
-    /// `None` if somebody holds a part of the run.
+    /// `None` if somebody has pinned a part of the run.
     fn clear(&mut self, start: u64, frames: u64, writes: &mut Writes) -> Option<Evicted> {
         let mut demoted = 0;
         for key in self.frames.owners(start, frames) {

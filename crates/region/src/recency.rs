@@ -36,7 +36,7 @@ fn idle_since(table: &RegionTable) -> Option<u64> {
     let mut last = None;
     for (_, segment) in &table.segments {
         let look = segment.word.look();
-        if look.holds > 0 || matches!(look.state, State::Writing | State::Sealing) {
+        if look.pins > 0 || matches!(look.state, State::Writing | State::Sealing) {
             return None;
         }
         last = last.max(Some(segment.used_ticks()));

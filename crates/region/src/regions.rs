@@ -46,8 +46,11 @@ impl Regions {
         self.known.pin().get(&id).cloned().ok_or_else(|| no_region(id))
     }
 
+    /// By id.
     pub fn all(&self) -> Vec<Arc<RegionTable>> {
-        self.known.pin().values().cloned().collect()
+        let mut all: Vec<_> = self.known.pin().values().cloned().collect();
+        all.sort_unstable_by_key(|table| table.core.id);
+        all
     }
 
     pub fn is_empty(&self) -> bool {

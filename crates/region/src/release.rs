@@ -1,6 +1,6 @@
 //! Release: a region ends at once, its frames and its file go in the background.
 //!
-//! Invariant: a segment is freed exactly once, by whoever wins the state word's last transition; a held one by
+//! Invariant: a segment is freed exactly once, by whoever wins the state word's last transition; a pinned one by
 //! its last reader. A region stays in the table until its last segment is freed, so that readers can let go.
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Shared {
         self.finish_release(segment);
     }
 
-    /// Frees the segment if it is released, at rest and not held. Called after everything that may have been
+    /// Frees the segment if it is released, at rest and not pinned. Called after everything that may have been
     /// the last obstacle.
     pub fn finish_release(&self, segment: &Arc<Segment>) {
         let Some(last) = segment.word.free() else { return };
@@ -114,7 +114,7 @@ impl Shared {
     }
 }
 
-/// Whether some of a released region is neither gone nor held: what is held alone stays after the walk.
+/// Whether some of a released region is neither gone nor pinned: what is pinned alone stays after the walk.
 fn is_leaving(region: &RegionCore) -> bool {
     !region.walked.load(Ordering::Acquire)
         || region.transfers.load(Ordering::Acquire) > 0

@@ -19,7 +19,7 @@ pub(crate) enum Room {
     Soon,
     /// What could be demoted cannot be written.
     Stuck,
-    /// Everything is held.
+    /// Everything is pinned.
     Full,
 }
 
@@ -49,7 +49,7 @@ impl Shared {
                 1 if is_changing => return Room::Soon,
                 1 => ledger.evict_one(patient, writes),
                 _ if fits => ledger.clear_run(frames, writes),
-                // Not even an empty pool has room for it, or somebody holds a part of every run.
+                // Not even an empty pool has room for it, or somebody has pinned a part of every run.
                 _ if !ledger.could_have(frames) => Evicted::Nothing,
                 _ => ledger.evict_one(patient, writes),
             };

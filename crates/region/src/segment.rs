@@ -1,8 +1,8 @@
 //! A segment: the unit of placement inside a region.
 //!
 //! Invariant: `address`, `frames` and `place` change only while the state word says that nobody reads them:
-//! address in `Writing`, `Promoting` and `Mapped` transitions (ledger lock held), place before a write, and
-//! after one that failed. Readers load them after their hold is counted.
+//! address in `Writing`, `Promoting` and `Mapped` transitions (the ledger is locked), place before a write, and
+//! after one that failed. Readers load them after their pin is counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -73,7 +73,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment that its writer holds (see [`StateWord::writing`]).
+    /// A segment that its writer has pinned (see [`StateWord::writing`]).
     pub fn writing(
         key: Key,
         region: &Arc<RegionCore>,
@@ -156,7 +156,7 @@ impl Segment {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Frames that hold the segment when resident.
+    /// Frames that have the segment when resident.
     pub fn frames(&self) -> u64 {
         frames_for(self.bytes())
     }

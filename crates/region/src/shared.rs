@@ -1,6 +1,6 @@
 //! What all parts of a store share: its memory, its devices, its regions, and who works on them.
 //!
-//! Invariant: frames change hands only under the ledger's lock; holds and hotness never take it. Transfers are
+//! Invariant: frames change hands only under the ledger's lock; pins and hotness never take it. Transfers are
 //! submitted with the lock released, and end by taking it once. The modules that work on it use one another in one
 //! direction (`tests/tree` checks that).
 

@@ -91,7 +91,7 @@ pub struct RegionStats {
     pub resident_bytes: u64,
     /// Bytes of disk taken.
     pub file_bytes: u64,
-    /// Holds of readers.
+    /// Pins of readers.
     pub pins: u64,
 }
 
@@ -125,9 +125,7 @@ impl Store {
     /// Statistics of each region, by id.
     #[must_use]
     pub fn regions(&self) -> Vec<RegionStats> {
-        let mut all: Vec<_> = self.shared.regions.all().iter().map(|table| region_stats(table)).collect();
-        all.sort_by_key(|stats| stats.id);
-        all
+        self.shared.regions.all().iter().map(|table| region_stats(table)).collect()
     }
 
     /// Statistics of one region.

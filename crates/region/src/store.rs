@@ -56,7 +56,7 @@ impl Store {
     }
 
     /// Stops the store: releases every region and waits for transfers in flight. Addresses stay mapped; the
-    /// frames of segments that are still held keep their bytes.
+    /// frames of segments that are still pinned keep their bytes.
     pub fn close(&self) {
         let shared = &self.shared;
         if !shared.space.health.is_here() || shared.closed.swap(true, Ordering::AcqRel) {
@@ -134,7 +134,7 @@ mod tests {
         failed(store.set_budget(FRAME_BYTES as u64));
         failed(store.open_saved(&dir.path().join("saved")).map(drop));
         failed(draft.expect("made before").seal(1).map(drop));
-        assert_eq!(pin[..], [5; 100], "what is held stays");
+        assert_eq!(pin[..], [5; 100], "what is pinned stays");
         assert_eq!(store.stats().budget_bytes, 4 * FRAME_BYTES as u64);
         drop((pin, region, other));
         store.close();

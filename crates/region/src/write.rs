@@ -20,7 +20,7 @@ use crate::state::State;
 use crate::sync::sync_channel;
 
 impl Shared {
-    /// Adds an unsealed segment of `bytes`, held by its writer: its index, and itself. A release ends the hold of a
+    /// Adds an unsealed segment of `bytes`, pinned by its writer: its index, and itself. A release ends the pin of a
     /// writer that is `raw`.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Shared {
         Segment::writing(self.next_key(), &table.core, position, bytes, raw, address, self.clock.now())
     }
 
-    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
+    /// Every frame is pinned: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
     /// be frames by now.
     fn segment_in_window(
         &self,
