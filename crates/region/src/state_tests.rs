@@ -20,14 +20,14 @@ fn check<T: PartialEq + std::fmt::Debug>(
                 if matches!(state, Writing | Sealing) && pinned != 1 && !given_up {
                     continue;
                 }
-                let word = StateWord(AtomicU64::new(state as u64 | flags | pinned * ONE_PIN));
+                let word = StateWord(AtomicU64::new(state as u64 | flags | (pinned * ONE_PIN)));
                 let outcome = call(&word);
                 let (wanted, next) = expected(state, pinned, flags);
                 let what = format!("{name} of {state:?}, {pinned} pins, flags {flags:#x}");
                 assert_eq!(outcome, wanted, "{what}");
                 let (state, pinned, flags) = next.unwrap_or((state, pinned, flags));
                 let after = word.0.load(Ordering::Relaxed);
-                assert_eq!(after, state as u64 | flags | pinned * ONE_PIN, "{what}: now {:?}", word.look());
+                assert_eq!(after, state as u64 | flags | (pinned * ONE_PIN), "{what}: now {:?}", word.look());
             }
         }
     }
@@ -133,9 +133,9 @@ fn transfers_end_as_they_began() {
         (ended, ended.then_some((Absent, pinned, flags)))
     });
     let ends = |state: State, end: fn(&StateWord)| {
-        let word = StateWord(AtomicU64::new(state as u64 | 2 * ONE_PIN | PARKED));
+        let word = StateWord(AtomicU64::new(state as u64 | (2 * ONE_PIN) | PARKED));
         end(&word);
-        assert_eq!(word.0.load(Ordering::Relaxed) & !STATE, 2 * ONE_PIN | PARKED);
+        assert_eq!(word.0.load(Ordering::Relaxed) & !STATE, (2 * ONE_PIN) | PARKED);
         word.look().state
     };
     assert_eq!(ends(WritingBack, |word| word.end_write(true)), Clean);
