@@ -5,6 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
+#[cfg(not(miri))]
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -18,6 +19,7 @@ static IGNORED: AtomicBool = AtomicBool::new(false);
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 
 /// Runs before the standard library changes anything.
+#[cfg(not(miri))]
 extern "C" fn look() {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     let mut mask = MaybeUninit::<libc::sigset_t>::uninit();
@@ -33,6 +35,7 @@ extern "C" fn look() {
 }
 
 // SAFETY: the loader calls each of these functions once, with arguments that they may leave alone.
+#[cfg(not(miri))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
