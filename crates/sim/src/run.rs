@@ -209,7 +209,7 @@ impl History {
         let end = mean(&points[points.len() - points.len().div_ceil(5)..]);
         let off = points.iter().rposition(|point| (point.gbps / end.gbps - 1.0).abs() > SETTLED);
         let convergence_s = off.map_or(0.0, |at| (points[at].at_s - last_s).max(0.0));
-        let from = points.partition_point(|point| point.at_s <= first_s);
+        let from = points.partition_point(|point| point.at_s <= first_s).min(points.len().saturating_sub(1));
         Outcome {
             gbps: end.gbps,
             default_share: end.default_share,

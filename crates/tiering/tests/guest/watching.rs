@@ -17,7 +17,7 @@ use crate::eventually;
 use crate::workload::Workload;
 
 pub fn nodes_are_tiers() {
-    let topology = Topology::read(&Root::live(), false).expect("two nodes");
+    let topology = Topology::read(&Root::live(), std::process::id(), false).expect("two nodes");
     assert_eq!(topology.tiers.iter().map(|tier| tier.node).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(topology.tiers.iter().map(|tier| tier.has_cpus).collect::<Vec<_>>(), [true, false]);
 }
@@ -89,7 +89,7 @@ pub fn kdamond_state() -> String {
 
 pub fn probe_measures_each_node() {
     let root = Root::live();
-    let topology = Topology::read(&root, false).expect("two nodes");
+    let topology = Topology::read(&root, std::process::id(), false).expect("two nodes");
     let mut probe = ProbeSource::new(&root, &topology).expect("a probe");
     let readings = probe.read(&[Tracked::default(); 2]);
     assert_eq!(readings.len(), 2);
