@@ -217,7 +217,8 @@ impl Scenario {
                 self.check_contention(&format!("{event_name}contention"), contention)?;
             }
             last = event.at_s;
-            changes += if event.every_s > 0.0 { (self.seconds - event.at_s) / event.every_s + 1.0 } else { 1.0 };
+            changes +=
+                if event.every_s > 0.0 { (self.seconds - event.at_s) / event.every_s + 1.0 } else { 1.0 };
         }
         if changes > CHANGES_MAX {
             return Err(ScenarioError::Fit(format!("there are {changes:.0} changes; at most {CHANGES_MAX}")));

@@ -56,8 +56,8 @@ impl Settings {
     /// # Errors
     /// When it does not exist or knows fewer.
     pub fn check(&self, tiers: usize) -> Result<(), Error> {
-        let empty = Layout { capacity_pages: vec![0; tiers], page_bytes: CHUNK_BYTES };
-        if tiers > self.policy(&empty)?.tiers_max() {
+        let layout = Layout { tiers, page_bytes: CHUNK_BYTES };
+        if tiers > self.policy(&layout)?.tiers_max() {
             return Err(Error::TooManyTiers { name: self.policy.clone(), tiers });
         }
         Ok(())
@@ -80,6 +80,7 @@ pub struct Daemon {
     mover: Box<dyn Mover>,
     policy: Box<dyn TierPolicy>,
     pages: Pages,
+    capacity_pages: Vec<u64>,
     counters: Counters,
     /// The mappings when the owner's placement was read, and those of them that the owner did not place.
     mapped: Vec<Mapping>,
@@ -112,12 +113,12 @@ impl Daemon {
         latency: Box<dyn LatencySource>,
         mover: Box<dyn Mover>,
     ) -> Result<Self, Error> {
-        let empty = Layout { capacity_pages: vec![0; topology.tiers.len()], page_bytes: CHUNK_BYTES };
+        let layout = Layout { tiers: topology.tiers.len(), page_bytes: CHUNK_BYTES };
         settings.check(topology.tiers.len())?;
         if settings.policy == WARM && !tracker.counts() {
             return Err(Error::NotCounted { tracker: tracker.name() });
         }
-        let first = settings.policy(&empty)?;
+        let chosen = settings.policy(&layout)?;
         let mut warnings = Vec::new();
         if kernel_balances(&root) {
             warnings.push(
@@ -135,8 +136,9 @@ impl Daemon {
             tracker,
             latency,
             mover,
-            policy: first,
+            policy: chosen,
             pages: Pages::default(),
+            capacity_pages: Vec::new(),
             counters: Counters::default(),
             mapped: Vec::new(),
             unplaced: Vec::new(),
@@ -182,21 +184,24 @@ impl Daemon {
         self.tracker.kernel_thread()
     }
 
-    /// Finds all places, and with them how much each tier has room for.
+    /// Finds all places.
     fn place(&mut self) -> Result<(), Error> {
         self.map();
         let all: Vec<u32> = self.pages.next(usize::MAX);
         self.look(&all)?;
+        self.find_room();
+        Ok(())
+    }
+
+    /// Finds how much each tier has room for: what the process has there, and what is free.
+    fn find_room(&mut self) {
         let own = self.pages.count(self.topology.tiers.len());
         let capacity = |(tier, own): (&crate::Tier, u64)| {
             let free =
                 free_bytes(&self.root, tier.node).unwrap_or(0).saturating_sub(reserve(tier.total_bytes));
             own + free / CHUNK_BYTES
         };
-        let capacity_pages = self.topology.tiers.iter().zip(own).map(capacity).collect();
-        let layout = Layout { capacity_pages, page_bytes: CHUNK_BYTES };
-        self.policy = self.settings.policy(&layout)?;
-        Ok(())
+        self.capacity_pages = self.topology.tiers.iter().zip(own).map(capacity).collect();
     }
 
     /// Only mappings whose placement by the owner was looked at are managed: a new one waits for the next look.
@@ -266,6 +271,7 @@ impl Daemon {
         if self.mapped_at.is_none_or(|at| at.elapsed() > MAP_EVERY) {
             self.check_nodes()?;
             self.map();
+            self.find_room();
         }
         let weights = self.pages.accessed(&accesses);
         let mut looked: Vec<u32> = weights.keys().copied().take(ACCESSED_CHUNKS_MAX).collect();
@@ -315,6 +321,7 @@ impl Daemon {
                 tiers: &counters,
                 samples: &samples,
                 accesses_per_weight,
+                capacity_pages: &self.capacity_pages,
                 residency: self.pages.residency(),
                 move_bytes_max: self.budget_bytes,
             })

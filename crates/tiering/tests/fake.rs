@@ -104,11 +104,15 @@ struct Bench {
     _memory: Reservation,
 }
 
+fn write_free(machine: &Path, node: u32, free_kib: u64) {
+    let meminfo = format!("Node {node} MemTotal: 4194304 kB\nNode {node} MemFree: {free_kib} kB\n");
+    fs::write(machine.join(format!("sys/devices/system/node/node{node}/meminfo")), meminfo).unwrap();
+}
+
 fn write_node(machine: &Path, node: u32, cpus: &str) {
     let directory = machine.join(format!("sys/devices/system/node/node{node}"));
     fs::create_dir_all(&directory).unwrap();
-    let meminfo = format!("Node {node} MemTotal: 4194304 kB\nNode {node} MemFree: 2097152 kB\n");
-    fs::write(directory.join("meminfo"), meminfo).unwrap();
+    write_free(machine, node, 2 << 20);
     fs::write(directory.join("cpulist"), cpus).unwrap();
     fs::write(directory.join("distance"), if node == 0 { "10 20\n" } else { "20 10\n" }).unwrap();
 }
@@ -144,7 +148,8 @@ impl Bench {
         fs::create_dir_all(&process).unwrap();
         let end = base + memory.len() as u64;
         fs::write(process.join("maps"), format!("{base:x}-{end:x} rw-p 00000000 00:00 0\n")).unwrap();
-        fs::write(process.join("numa_maps"), format!("{base:x} {policy_of_memory}\n{end:x} default stack\n")).unwrap();
+        fs::write(process.join("numa_maps"), format!("{base:x} {policy_of_memory}\n{end:x} default stack\n"))
+            .unwrap();
         fs::write(process.join("status"), format!("Mems_allowed_list:\t{allowed}\n")).unwrap();
         let nodes = (0..CHUNKS as u64).map(|at| (base / CHUNK_BYTES + at, 0)).collect();
         let latencies = vec![Some((100.0, 100.0)), Some((120.0, 100.0))];
@@ -225,6 +230,28 @@ fn a_low_limit_is_kept_to_and_does_not_stop_everything() {
     let moved = bench.books.borrow().asked.len() as u64 * CHUNK_BYTES;
     let most = limit as f64 * begin.elapsed().as_secs_f64() + CHUNK_BYTES as f64;
     assert!(moved as f64 <= most, "{moved} bytes, {most} allowed");
+}
+
+#[test]
+fn room_that_others_take_or_free_is_noticed() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    let begin = Instant::now();
+    write_free(bench.machine.path(), 1, 0);
+    let mut has_failed = false;
+    loop {
+        let full = bench.daemon.step().unwrap().failures.full;
+        has_failed |= full > 0;
+        if has_failed && full == 0 {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "moves are planned into a full node");
+    }
+    assert!(bench.books.borrow().asked.is_empty());
+    write_free(bench.machine.path(), 1, 2 << 20);
+    while bench.books.borrow().asked.is_empty() {
+        bench.steps(1);
+        assert!(begin.elapsed() < Duration::from_secs(60), "room that was freed is not used");
+    }
 }
 
 #[test]

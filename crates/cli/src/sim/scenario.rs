@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use warmset_sim::{KNOWN_POLICIES, Outcome, POLICIES, Point, Scenario, best_static, draw_timelines, run as simulate};
+use warmset_sim::{
+    KNOWN_POLICIES, Outcome, POLICIES, Point, Scenario, best_static, draw_timelines, run as simulate,
+};
 
 use crate::args::SimArgs;
 

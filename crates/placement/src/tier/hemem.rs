@@ -1,9 +1,7 @@
 //! `HeMem`: sampled accesses, hot at eight samples, hot pages into the default tier; with or without Colloid.
 
 use super::colloid::{first, select};
-use super::{
-    Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking,
-};
+use super::{Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
 
 /// A page is hot from this many samples on.
 const HOT: f32 = 8.0;

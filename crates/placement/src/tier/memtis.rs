@@ -63,8 +63,8 @@ impl Memtis {
     }
 
     /// The smallest bin such that the pages in it and above fit into the default tier.
-    fn threshold(&self) -> usize {
-        let room = self.layout.capacity_pages.first().copied().unwrap_or(0) as f64 * (1.0 - RESERVE);
+    fn threshold(&self, quantum: &Quantum<'_>) -> usize {
+        let room = quantum.capacity_pages.first().copied().unwrap_or(0) as f64 * (1.0 - RESERVE);
         let mut bins = [0_u64; BINS];
         self.heat.iter().for_each(|heat| bins[bin(*heat)] += 1);
         let mut above = 0;
@@ -110,7 +110,7 @@ impl TierPolicy for Memtis {
             }
             return room.moves();
         }
-        let threshold = self.threshold();
+        let threshold = self.threshold(quantum);
         let pages = |tier, hot: bool| -> Vec<u32> {
             (0_u32..)
                 .zip(quantum.residency)

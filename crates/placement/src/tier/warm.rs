@@ -39,6 +39,8 @@ const DRIFT_NS: f64 = 5e8;
 const DRIFT_DEVIATIONS: f64 = 4.0;
 /// The same for the search.
 const SEARCH_DEVIATIONS: f64 = 1.5;
+/// Once heat was counted for this long (the slow sum's half-life), its order does not get much better.
+const KNOWN_NS: f64 = 8e9;
 /// A step of the search takes no longer than this.
 const STEP_NS: f64 = 3e9;
 /// Where no pair of tiers has moved more of the accesses than this, a second round would find nothing new.
@@ -117,7 +119,7 @@ impl Warm {
     /// Nothing known.
     #[must_use]
     pub fn new(layout: Layout) -> Self {
-        let seen = Smoothed::new(layout.capacity_pages.len(), 1.0);
+        let seen = Smoothed::new(layout.tiers, 1.0);
         Self {
             layout,
             heat: Heat::default(),
@@ -143,7 +145,7 @@ impl Warm {
     }
 
     fn latencies(&self) -> Vec<f64> {
-        (0..self.layout.capacity_pages.len()).map(|at| self.latency(at)).collect()
+        (0..self.layout.tiers).map(|at| self.latency(at)).collect()
     }
 
     fn latency(&self, tier: usize) -> f64 {
@@ -151,7 +153,7 @@ impl Warm {
     }
 
     fn note_least(&mut self) {
-        self.least.resize(self.layout.capacity_pages.len(), 0.0);
+        self.least.resize(self.layout.tiers, 0.0);
         for at in 0..self.least.len() {
             let now = self.latency(at);
             if now > 0.0 && (self.least[at] == 0.0 || now < self.least[at]) {
@@ -191,7 +193,7 @@ impl Warm {
         self.climb = None;
         let before = std::mem::take(&mut self.rest);
         self.served = [Vec::new(), Vec::new()];
-        let weight = vec![0.0; self.layout.capacity_pages.len()];
+        let weight = vec![0.0; self.layout.tiers];
         self.listen = Some(Listen { left_ns: LISTEN_NS, weight, before, long });
     }
 
@@ -230,7 +232,7 @@ impl Warm {
     /// Searches all pairs of tiers, the slowest against the fastest first; after long steps a second time with short ones.
     fn begin(&mut self, long: bool) {
         // With two tiers there is one pair, and nothing that a later pair could have changed.
-        self.again = long && self.layout.capacity_pages.len() > 2;
+        self.again = long && self.layout.tiers > 2;
         self.short.clear();
         self.has_moved = false;
         self.is_limited = false;
@@ -377,8 +379,9 @@ impl Warm {
             let full = room.into_tier(to) == 0;
             let gain = heat(page) - if full { out.map_or(f64::MAX, heat) } else { 0.0 };
             let by_chance = (out.map_or(0.0, heat) + heat(page)) / window_ns;
-            // At rest, where copies are dear, and for exchanges, only heat that is no chance counts.
-            let deviations = match (self.climb.is_none(), self.is_limited || full) {
+            // At rest, where copies are dear, and for exchanges by heat that will not be known better, chance does not count.
+            let is_dear = self.is_limited || (full && window_ns >= KNOWN_NS);
+            let deviations = match (self.climb.is_none(), is_dear) {
                 (true, _) => DRIFT_DEVIATIONS,
                 (false, true) => SEARCH_DEVIATIONS,
                 (false, false) => 0.0,
@@ -465,7 +468,7 @@ impl Warm {
     /// Whether the tiers serve other parts of the accesses than at the beginning of this rest: other pages became hot.
     fn is_shifted(&mut self, quantum: &Quantum<'_>) -> bool {
         let [before, now] = &mut self.served;
-        now.resize(self.layout.capacity_pages.len(), 0.0);
+        now.resize(self.layout.tiers, 0.0);
         for sample in quantum.samples {
             if let Some(sum) = now.get_mut(usize::from(sample.tier)) {
                 *sum += sample.weight;

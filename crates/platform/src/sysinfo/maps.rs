@@ -160,19 +160,20 @@ mod tests {
 
     #[test]
     fn mappings_that_were_placed_are_left_out() {
-        for placed in ["bind:1", "interleave:0-1", "weighted interleave:0-1", "prefer:1", "prefer (many):0-1"] {
+        for placed in ["bind:1", "interleave:0-1", "weighted interleave:0-1", "prefer:1", "prefer (many):0-1"]
+        {
             let line = format!("7f00 {placed} anon=3 N1=3 kernelpagesize_kB=4");
             assert_eq!(placed_line(&line), Some((0x7f00, true)), "{placed}");
         }
         assert_eq!(placed_line("7f00 default anon=3 N1=3 kernelpagesize_kB=4"), Some((0x7f00, false)));
         assert_eq!(placed_line("7f00 local"), Some((0x7f00, false)));
-        assert_eq!(
-            placed_line("7f00 default huge N1=3 kernelpagesize_kB=1048576"),
-            Some((0x7f00, true))
-        );
+        assert_eq!(placed_line("7f00 default huge N1=3 kernelpagesize_kB=1048576"), Some((0x7f00, true)));
         let text = "1000 default\n3000 bind:0\n5000 default anon=1\n6000 default stack\n7000 def";
         let range = |start, end| Mapping { start, end };
-        assert_eq!(unplaced_ranges(text), [range(0x1000, 0x3000), range(0x5000, 0x6000), range(0x6000, 0x7000)]);
+        assert_eq!(
+            unplaced_ranges(text),
+            [range(0x1000, 0x3000), range(0x5000, 0x6000), range(0x6000, 0x7000)]
+        );
     }
 
     #[test]

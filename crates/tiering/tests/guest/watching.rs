@@ -1,6 +1,6 @@
 //! The tracker, the nodes and the probe.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub fn tracker_finds_the_hot_part() {
     let mut tracker = DamonTracker::start(workload.pid(), Duration::from_millis(200)).expect("DAMON");
     let root = Root::live();
     let mut pages = Pages::default();
-    pages.map(&mappings(&root, workload.pid()).expect("maps"), &HashSet::new());
+    pages.map(&mappings(&root, workload.pid()).expect("maps"));
     let is_hot = |address: u64| (workload.chunk(0)..workload.chunk(hot)).contains(&address);
     let mut found_in_a_row = 0;
     eventually("the hot part is found", Duration::from_secs(100), || {
