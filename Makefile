@@ -112,9 +112,12 @@ test-direct: .venv/.stamp $(STAMPS)/direct
 test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 	mvn -B -ntp -f spark/pom.xml test
 
+# A test drives Spark in a process of its own, which keeps less than two cores busy. Sessions are shared within a file.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --durations 15 $(PYTEST_ARGS)
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz

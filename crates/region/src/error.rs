@@ -91,6 +91,10 @@ impl Error {
         Error::Io { action, path: path.into(), source: Arc::new(source) }
     }
 
+    pub(crate) fn create_file(dir: &Path, source: io::Error) -> Self {
+        Self::io("create a data file", dir, source)
+    }
+
     pub(crate) fn misuse(what: impl Into<String>) -> Self {
         Error::Misuse(what.into())
     }

@@ -14,6 +14,7 @@ use crate::room::SpaceWaiter;
 use crate::segment::Segment;
 use crate::state::State;
 use crate::store::Shared;
+use crate::sync::now;
 
 /// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
 const SLOT_WAIT: Duration = Duration::from_secs(2);
@@ -52,7 +53,7 @@ impl Shared {
         if let Some(slot) = ledger.window().take(frames) {
             return Ok(Slot::Taken(slot));
         }
-        let now = Instant::now();
+        let now = now();
         let until = *wait.until.get_or_insert(now + SLOT_WAIT);
         if now >= until || frames > self.pool.window_frames() || self.closed.load(Ordering::Acquire) {
             return Ok(Slot::Refused);

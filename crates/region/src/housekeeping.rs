@@ -7,16 +7,16 @@
 
 use std::io;
 use std::sync::{Arc, OnceLock, Weak};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use warmset_placement::prefault_target;
 
 use crate::FRAME_BYTES;
 use crate::frames::Changing;
 use crate::ledger::{Evicted, Writes};
 use crate::store::{RegionTable, Shared};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, pause};
 use crate::transfer::InFlight;
 
 #[derive(Debug, Default)]
@@ -260,7 +260,7 @@ impl Shared {
 
     pub fn drain_transfers(&self) {
         while self.transfers.load(std::sync::atomic::Ordering::Acquire) > 0 {
-            thread::sleep(Duration::from_millis(1));
+            pause(Duration::from_millis(1));
         }
     }
 }

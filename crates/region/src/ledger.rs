@@ -9,7 +9,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, MutexGuard};
 use warmset_placement::{Class, KeepSet, Key, TICKS_PER_HALF_LIFE, Verdict};
 
 use crate::error::Error;
@@ -19,6 +18,7 @@ use crate::pool::Pool;
 use crate::segment::{Segment, frames_for};
 use crate::state::{Demote, State};
 use crate::store::Shared;
+use crate::sync::{Condvar, MutexGuard, now};
 use crate::write_back::WriteBack;
 
 /// Dirty victims put in flight at once: enough to keep the device busy while the caller waits for the first.
@@ -55,7 +55,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub fn new(pool: &Pool, budget_frames: u64) -> Self {
+    pub fn new(pool: &Pool, devices: usize, budget_frames: u64) -> Self {
         Self {
             frames: FrameMap::new((pool.frames.len() / crate::FRAME_BYTES) as u64),
             window: FrameMap::new((pool.window.len() / crate::FRAME_BYTES) as u64),
@@ -63,7 +63,7 @@ impl Ledger {
             members: HashMap::new(),
             resident_bytes: 0,
             budget_frames,
-            disk: WriteBack::default(),
+            disk: WriteBack::new(devices),
             relaxed_ticks: 0,
             pool_base: pool.frames.base(),
         }
@@ -202,9 +202,9 @@ impl Ledger {
         self.frames.set_movable(self.start_of(segment), segment.frames(), false);
     }
 
-    /// A segment could not be written, `in_row` times in a row now.
-    pub fn write_failed(&mut self, segment: &Segment, error: &Error, in_row: usize) {
-        self.disk.failed(segment.key, error, in_row, Instant::now());
+    /// No device has taken this segment.
+    pub fn write_failed(&mut self, segment: &Segment, error: &Error) {
+        self.disk.failed(segment.key, error);
         if self.members.contains_key(&segment.key) {
             self.park(segment);
         }
@@ -212,7 +212,7 @@ impl Ledger {
 
     /// Some of what was stuck may be tried again.
     fn bring_back_stuck(&mut self) {
-        self.disk.retry_if_due(Instant::now());
+        self.disk.retry_if_due(now());
         for key in self.disk.come_back() {
             if let Some(segment) = self.members.get(&key).map(Arc::clone) {
                 self.unpark(&segment);
@@ -245,7 +245,7 @@ impl Ledger {
             match segment.word.demote() {
                 Demote::Demoted => return Verdict::Take,
                 Demote::Parked => {}
-                Demote::Dirty if !disk.may_write(key) => disk.stick(key),
+                Demote::Dirty if !may_write(disk, segment) => disk.stick(key),
                 outcome => {
                     if outcome == Demote::Dirty && segment.word.begin_write() {
                         writes.push(Arc::clone(segment));
@@ -270,6 +270,11 @@ impl Ledger {
         }
     }
 
+    /// Whether this dirty segment may be written now.
+    pub fn may_write(&self, segment: &Segment) -> bool {
+        may_write(&self.disk, segment)
+    }
+
     /// There are enough free frames but no run of them: empties one, the cheapest of some that nobody holds a part of.
     pub fn clear_run(&mut self, frames: u64, writes: &mut Writes) -> Evicted {
         self.bring_back_stuck();
@@ -278,7 +283,8 @@ impl Ledger {
             let cost = |key: Key| {
                 let look = members[&key].word.look();
                 let price = if look.state == State::Dirty { 3 } else { 1 };
-                (look.holds == 0 && (look.state != State::Dirty || disk.may_write(key))).then_some(price)
+                (look.holds == 0 && (look.state != State::Dirty || may_write(disk, &members[&key])))
+                    .then_some(price)
             };
             let start = self.frames.cheapest_run(frames, cost);
             if let Some(outcome) = start.and_then(|start| self.clear(start, frames, writes)) {
@@ -308,7 +314,7 @@ impl Ledger {
         for key in self.frames.owners(start, frames) {
             let segment = Arc::clone(&self.members[&key]);
             let held = segment.word.park_if_held();
-            if !held && segment.word.look().state == State::Dirty && !self.disk.may_write(key) {
+            if !held && segment.word.look().state == State::Dirty && !self.may_write(&segment) {
                 self.disk.stick(key);
             } else if !held {
                 continue;
@@ -333,7 +339,7 @@ impl Ledger {
                     self.park(&segment);
                     return None;
                 }
-                Demote::Dirty if !self.disk.may_write(key) => {
+                Demote::Dirty if !self.may_write(&segment) => {
                     self.disk.stick(key);
                     self.park(&segment);
                     return None;
@@ -360,6 +366,10 @@ impl Ledger {
     pub fn give(&mut self, start: u64, frames: u64) {
         self.frames.give(start, frames);
     }
+}
+
+fn may_write(disk: &WriteBack, segment: &Segment) -> bool {
+    disk.may_write(segment.key, segment.place().map(|place| place.device))
 }
 
 /// The locked ledger. Dropped by a panic, it makes the store fail: see [`Shared::fail`].

@@ -80,6 +80,7 @@
 
 mod backing;
 mod config;
+mod device;
 mod error;
 mod failure;
 mod fallback;
@@ -100,6 +101,7 @@ mod segment;
 mod state;
 mod stats;
 mod store;
+mod sync;
 mod transfer;
 mod write;
 mod write_back;

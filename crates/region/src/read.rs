@@ -6,11 +6,9 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
 use warmset_placement::Class;
-use warmset_platform::io::Op;
+use warmset_platform::io::{Op, Urgency};
 
 use crate::error::Error;
 use crate::fallback::SlotWait;
@@ -19,7 +17,8 @@ use crate::room::{Room, SpaceWaiter};
 use crate::segment::Segment;
 use crate::state::{Hold, State, Unhold};
 use crate::store::Shared;
-use crate::transfer::InFlight;
+use crate::sync::{Condvar, Mutex, now};
+use crate::transfer::{InFlight, never_written, read_error};
 
 const SHARDS: usize = 16;
 
@@ -128,7 +127,7 @@ impl Shared {
             let waiting = waiter.as_ref().filter(|_| begun == Err(Room::Soon));
             match waiting.filter(|_| writes.is_empty()) {
                 Some(waiter) => {
-                    let began = Instant::now();
+                    let began = now();
                     waiter.wait(ledger);
                     self.counters.count_wait(began);
                 }
@@ -141,7 +140,7 @@ impl Shared {
             }
             match begun {
                 Ok(Promotion::Started) => {
-                    self.launch_read(segment);
+                    self.launch_read(segment, if patient { Urgency::Demand } else { Urgency::Prefetch });
                     return Ok(Promotion::Started);
                 }
                 Ok(outcome) => return Ok(outcome),
@@ -177,37 +176,36 @@ impl Shared {
         *segment.failure.lock() = None;
         let (class, displaced) = ledger.add_promoted(segment);
         // The rest are stream members now: who needs their frames has them written.
-        let dirty = displaced
-            .into_iter()
-            .filter(|segment| ledger.disk().may_write(segment.key) && segment.word.begin_write());
+        let dirty =
+            displaced.into_iter().filter(|segment| ledger.may_write(segment) && segment.word.begin_write());
         writes.extend(dirty.take(WRITES_STARTED_MAX.saturating_sub(writes.len())));
         self.counters.promotions.fetch_add(1, Ordering::Relaxed);
         self.counters.streamed.fetch_add(u64::from(class == Class::Stream), Ordering::Relaxed);
         Ok(Promotion::Started)
     }
 
-    fn launch_read(&self, segment: &Arc<Segment>) {
+    fn launch_read(&self, segment: &Arc<Segment>, urgency: Urgency) {
         let launch = InFlight::begin(self.self_reference(), segment);
         let done = {
             let transfer = InFlight::begin(self.self_reference(), segment);
             Box::new(move |outcome: io::Result<()>| {
                 let InFlight { shared, segment } = &transfer;
                 shared.contain(|| {
-                    let outcome = outcome.map_err(|error| shared.read_error(segment, error));
-                    let checked =
-                        outcome.and_then(|()| segment.check(shared.bytes_of(segment, segment.bytes())));
+                    let checked = shared.check_read(segment, outcome);
                     shared.finish_read(segment, checked);
                 });
             })
         };
-        if let Err(error) = self.submit(segment, Op::Read, done) {
+        if let Err(error) = self.submit(segment, Op::Read, urgency, done) {
             self.finish_read(segment, Err(error));
         }
         drop(launch);
     }
 
-    pub fn read_error(&self, segment: &Segment, error: io::Error) -> Error {
-        Error::io("read cached data", segment.region.backing.path(), error)
+    fn check_read(&self, segment: &Segment, outcome: io::Result<()>) -> Result<(), Error> {
+        let place = segment.place().ok_or_else(never_written)?;
+        outcome.map_err(|error| read_error(segment, place, error))?;
+        segment.check(self.bytes_of(segment, segment.bytes()), place)
     }
 
     fn finish_read(&self, segment: &Arc<Segment>, outcome: Result<(), Error>) {
@@ -258,7 +256,10 @@ impl Shared {
     }
 
     fn sleep_until_read(&self, segment: &Segment) {
-        let began = Instant::now();
+        let began = now();
+        if let Some(place) = segment.place() {
+            self.devices.get(place.device).io.hasten(segment.key);
+        }
         let (lock, wake) = self.waiters.shard(segment);
         let mut guard = lock.lock();
         while segment.word.look().state == State::Promoting && self.check().is_ok() {

@@ -88,10 +88,9 @@ impl Shared {
     pub fn forget(&self, table: &RegionTable) {
         // In this order: see `space_is_coming` and `write_failed`.
         table.core.backing.close();
-        self.returns.fetch_add(1, Ordering::AcqRel);
         let over_budget = match self.lock() {
             Ok(mut ledger) => {
-                ledger.disk_mut().retry();
+                ledger.disk_mut().space_returned();
                 ledger.is_over_budget()
             }
             Err(_) => false,

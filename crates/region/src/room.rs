@@ -141,7 +141,7 @@ impl Shared {
     /// there is something on disk to be read, half of the stream reserve is kept from it, or readers would be
     /// left without any.
     fn writers_limit(&self, ledger: &Ledger, was_stuck: bool) -> u64 {
-        if (ledger.disk().disk_is_full() || was_stuck) && self.quota.taken_bytes() > 0 {
+        if (ledger.disk().disk_is_full() || was_stuck) && self.devices.taken_bytes() > 0 {
             ledger.budget_frames() - ledger.reserve_frames().div_ceil(2)
         } else {
             ledger.budget_frames()
@@ -154,7 +154,7 @@ impl Shared {
         let waiter = SpaceWaiter::new(self);
         let ledger = self.lock()?;
         let coming = self.space_is_coming();
-        if self.returns.load(Ordering::Acquire) != returns {
+        if ledger.disk().returns() != returns {
             return Ok(true);
         }
         if coming {

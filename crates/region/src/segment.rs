@@ -1,23 +1,26 @@
 //! A segment: the unit of placement inside a region.
 //!
-//! Invariant: `address`, `frames` and `offset` change only while the state word says that nobody reads them:
-//! address in `Writing`, `Promoting` and `Mapped` transitions (ledger lock held), offset once, before the
-//! first write. Readers load them after their hold is counted.
+//! Invariant: `address`, `frames` and `place` change only while the state word says that nobody reads them:
+//! address in `Writing`, `Promoting` and `Mapped` transitions (ledger lock held), place before a write, and
+//! after one that failed. Readers load them after their hold is counted.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use warmset_placement::{Key, Score};
 use warmset_platform::io::DIRECT_ALIGN_BYTES;
 
 use crate::FRAME_BYTES;
+use crate::backing::Place;
+use crate::device::DeviceId;
 use crate::error::Error;
 use crate::region_file::{Entry, checksum};
 use crate::state::{State, StateWord};
 use crate::store::{RegionCore, RegionTable};
+use crate::sync::Mutex;
 
-const NO_OFFSET: u64 = u64::MAX;
+const NO_PLACE: u64 = u64::MAX;
+const OFFSET_BITS: u32 = 56;
 
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -30,8 +33,8 @@ pub(crate) struct Segment {
     address: AtomicUsize,
     /// Bytes reserved, then bytes sealed.
     bytes: AtomicU64,
-    /// Place in the region's file.
-    offset: AtomicU64,
+    /// Place in the region's files: the device and the offset there.
+    place: AtomicU64,
     score: AtomicU64,
     accessed_ticks: AtomicU64,
     /// Of its bytes as they are on disk: what a saved region's file says, or what was written.
@@ -57,7 +60,7 @@ impl Segment {
             word: StateWord::writing(raw),
             address: AtomicUsize::new(address),
             bytes: AtomicU64::new(bytes),
-            offset: AtomicU64::new(NO_OFFSET),
+            place: AtomicU64::new(NO_PLACE),
             score: AtomicU64::new(Score::NEVER.to_bits()),
             accessed_ticks: AtomicU64::new(now_ticks),
             checksum: OnceLock::new(),
@@ -66,22 +69,22 @@ impl Segment {
     }
 
     /// A segment of a saved region.
-    pub fn saved(key: Key, table: &RegionTable, entry: Entry, now_ticks: u64) -> Self {
+    pub fn saved(key: Key, table: &RegionTable, entry: Entry, device: DeviceId, now_ticks: u64) -> Self {
         Self {
             word: StateWord::new(State::Absent),
-            offset: AtomicU64::new(entry.offset),
+            place: AtomicU64::new(encode(Place { device, offset: entry.offset })),
             checksum: OnceLock::from(entry.checksum),
             ..Self::writing(key, table, entry.bytes, false, 0, now_ticks)
         }
     }
 
     /// Compares bytes that were read from disk with those that were written.
-    pub fn check(&self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn check(&self, bytes: &[u8], place: Place) -> Result<(), Error> {
         if self.checksum.get().is_none_or(|&expected| checksum(bytes) == expected) {
             return Ok(());
         }
-        let problem = format!("the checksum of {} bytes at {:?} is wrong", self.bytes(), self.offset());
-        let path = self.region.backing.path().to_owned();
+        let problem = format!("the checksum of {} bytes at {} is wrong", self.bytes(), place.offset);
+        let path = self.region.backing.path(place).to_owned();
         Err(if self.region.backing.is_shared() {
             Error::BadFile { path, problem }
         } else {
@@ -126,18 +129,22 @@ impl Segment {
         self.bytes().max(1).next_multiple_of(DIRECT_ALIGN_BYTES as u64)
     }
 
-    pub fn offset(&self) -> Option<u64> {
-        Some(self.offset.load(Ordering::Relaxed)).filter(|&offset| offset != NO_OFFSET)
+    /// Where its bytes are on disk, or will be.
+    pub fn place(&self) -> Option<Place> {
+        let place = self.place.load(Ordering::Relaxed);
+        (place != NO_PLACE).then(|| decode(place))
     }
 
-    /// Finds the place on disk, taking one on first use.
-    pub fn allocate(&self) -> Result<u64, Error> {
-        if let Some(offset) = self.offset() {
-            return Ok(offset);
+    pub fn set_place(&self, place: Place) {
+        self.place.store(encode(place), Ordering::Relaxed);
+    }
+
+    /// Its bytes could not be written where they were to go: another place is found the next time.
+    pub fn give_up_place(&self) {
+        if let Some(place) = self.place() {
+            self.place.store(NO_PLACE, Ordering::Relaxed);
+            self.region.backing.give_up(place, self.disk_bytes());
         }
-        let offset = self.region.backing.allocate(self.disk_bytes())?;
-        self.offset.store(offset, Ordering::Relaxed);
-        Ok(offset)
     }
 
     pub fn score(&self) -> Score {
@@ -158,6 +165,14 @@ impl Segment {
             self.score.store(score.accessed(now_ticks).to_bits(), Ordering::Relaxed);
         }
     }
+}
+
+fn encode(place: Place) -> u64 {
+    u64::from(place.device) << OFFSET_BITS | place.offset
+}
+
+fn decode(place: u64) -> Place {
+    Place { device: (place >> OFFSET_BITS) as DeviceId, offset: place & ((1 << OFFSET_BITS) - 1) }
 }
 
 /// Frames that `bytes` need; an empty segment still has a place.

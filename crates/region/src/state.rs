@@ -17,7 +17,9 @@ use crate::failure::invariant;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(any(loom, shuttle)))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const STATE: u64 = 0xff;

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use serde::Serialize;
 use warmset_platform::mm::range_use;
 
@@ -11,6 +10,7 @@ use crate::FRAME_BYTES;
 use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::store::{RegionTable, Shared, Store};
+use crate::sync::{Mutex, now};
 
 /// How long the kernel's word on huge pages is good for, if the pool stays as it is.
 const HUGE_BYTES_ASKED_EVERY: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ impl Counters {
     /// A reader has waited since then: for an absent segment's bytes, or for frames to read them into.
     pub fn count_wait(&self, began: Instant) {
         self.waits.fetch_add(1, Ordering::Relaxed);
-        self.wait_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        self.wait_ns.fetch_add(now().saturating_duration_since(began).as_nanos() as u64, Ordering::Relaxed);
     }
 }
 
@@ -205,7 +205,7 @@ impl Shared {
             used_bytes: used * FRAME_BYTES as u64,
             window_bytes: window * FRAME_BYTES as u64,
             // Without /proc the figure is unknown, which 0 says well enough for a gauge.
-            huge_bytes: self.counters.huge.bytes(Instant::now(), pool_bytes, || {
+            huge_bytes: self.counters.huge.bytes(now(), pool_bytes, || {
                 range_use(pool.base(), pool.len()).unwrap_or_default().huge_bytes
             }),
             resident_bytes,
@@ -222,8 +222,8 @@ impl Shared {
             evictions_total: count(&self.counters.evictions),
             regions,
             segments,
-            flash_bytes: self.quota.taken_bytes(),
-            io_backend: self.io.backend().to_string(),
+            flash_bytes: self.devices.taken_bytes(),
+            io_backend: self.devices.get(0).io.backend().to_string(),
             page_policy: self.pool.pages.name(),
         }
     }

@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use papaya::HashMap as SharedMap;
-use parking_lot::{Condvar, Mutex};
 use warmset_placement::{AccessClock, Key, PoolPages};
 use warmset_platform::fork::Origin;
-use warmset_platform::io::{DataFile, IoQueue};
 
 use crate::FRAME_BYTES;
-use crate::backing::{Backing, FlashQuota};
+use crate::backing::Backing;
 use crate::config::Config;
+use crate::device::Devices;
 use crate::error::Error;
 use crate::failure::panic_text;
 use crate::housekeeping::Housekeeper;
@@ -26,6 +25,7 @@ use crate::pool::{Pool, frames_beside_window};
 use crate::read::Waiters;
 use crate::segment::Segment;
 use crate::stats::Counters;
+use crate::sync::{Condvar, Mutex};
 
 const ELSEWHERE: &str = "the store belongs to the process that this one was forked from: open one here, or save a region and open it";
 
@@ -55,8 +55,7 @@ pub(crate) struct RegionTable {
 pub(crate) struct Shared {
     pub config: Config,
     pub pool: Pool,
-    pub io: IoQueue,
-    pub quota: Arc<FlashQuota>,
+    pub devices: Arc<Devices>,
     ledger: Mutex<Ledger>,
     /// Notified when frames may have become available.
     pub space: Condvar,
@@ -67,8 +66,6 @@ pub(crate) struct Shared {
     pub waiters: Waiters,
     pub counters: Counters,
     pub transfers: AtomicUsize,
-    /// Write-backs that failed since one succeeded.
-    pub failed_in_row: AtomicUsize,
     pub closed: AtomicBool,
     /// Of pool and window.
     pub budget_frames: AtomicU64,
@@ -78,8 +75,6 @@ pub(crate) struct Shared {
     /// Why.
     failure: OnceLock<String>,
     pub keeper: Housekeeper,
-    /// Regions whose disk space has come back.
-    pub returns: AtomicU64,
     next_region: AtomicU64,
     next_key: AtomicU64,
     ticks: AtomicU64,
@@ -100,17 +95,13 @@ impl Store {
     /// written to.
     pub fn open(config: Config) -> Result<Self, Error> {
         let budget_frames = config.budget_frames(config.budget_bytes)?;
-        probe_dir(&config)?;
+        let devices = Devices::open(&config)?;
         let pool = Pool::reserve(&config)?;
-        let io = IoQueue::start(config.io.into(), config.faults.clone()).map_err(|error| {
-            Error::config(&config.names.io, format!("cannot start: {error}; use `threads`"))
-        })?;
-        let ledger = Ledger::new(&pool, frames_beside_window(budget_frames));
+        let ledger = Ledger::new(&pool, devices.count(), frames_beside_window(budget_frames));
         let shared = Arc::new(Shared {
-            quota: Arc::new(FlashQuota::new(&config)),
+            devices: Arc::new(devices),
             config,
             pool,
-            io,
             ledger: Mutex::new(ledger),
             space: Condvar::new(),
             space_waiters: AtomicUsize::new(0),
@@ -119,14 +110,12 @@ impl Store {
             waiters: Waiters::default(),
             counters: Counters::default(),
             transfers: AtomicUsize::new(0),
-            failed_in_row: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             budget_frames: AtomicU64::new(budget_frames),
             origin: Origin::here(),
             failed: AtomicBool::new(false),
             failure: OnceLock::new(),
             keeper: Housekeeper::default(),
-            returns: AtomicU64::new(0),
             next_region: AtomicU64::new(1),
             next_key: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
@@ -252,7 +241,7 @@ impl Shared {
     /// [`Error::Misuse`] once the store is closed.
     pub fn create_region(&self) -> Result<u64, Error> {
         self.check_open()?;
-        let backing = Backing::anonymous(Arc::clone(&self.quota));
+        let backing = Backing::anonymous(Arc::clone(&self.devices));
         Ok(self.add_region(backing).core.id)
     }
 
@@ -377,17 +366,6 @@ impl Shared {
 
 fn no_region(id: u64) -> Error {
     Error::misuse(format!("there is no region {id} (released, or never created)"))
-}
-
-/// Finds out now, not at the first demotion, that files cannot be made in `dir`.
-fn probe_dir(config: &Config) -> Result<(), Error> {
-    let file = DataFile::anonymous(&config.dir).map_err(|error| {
-        Error::config(&config.names.dir, format!("cannot create files in {}: {error}", config.dir.display()))
-    })?;
-    if !file.is_direct() {
-        tracing::warn!(dir = %config.dir.display(), "no direct I/O on this file system: reads go through the page cache");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

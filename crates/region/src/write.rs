@@ -5,10 +5,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use warmset_platform::io::Op;
+use warmset_platform::io::{Op, Urgency};
 
+use crate::device::DeviceId;
 use crate::error::{Error, is_full_disk};
 use crate::fallback::{Slot, SlotWait};
 use crate::ledger::Writes;
@@ -17,7 +17,8 @@ use crate::room::Room;
 use crate::segment::{Segment, frames_for};
 use crate::state::State;
 use crate::store::{RegionTable, Shared};
-use crate::transfer::InFlight;
+use crate::sync::{now, sync_channel};
+use crate::transfer::{InFlight, never_written};
 
 impl Shared {
     /// Adds an unsealed segment of `bytes`, held by its writer: its index, and itself. A release ends the hold of a
@@ -57,7 +58,7 @@ impl Shared {
     fn place(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
         let mut wait = SlotWait::default();
         loop {
-            let returns = self.returns.load(Ordering::Acquire);
+            let returns = self.lock()?.disk().returns();
             match self.wait_for_room(frames_for(bytes))? {
                 Room::Frames(start) => return self.segment_in_pool(table, bytes, raw, start),
                 Room::Stuck => {
@@ -111,12 +112,12 @@ impl Shared {
                 let why =
                     format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
                 let error = io::Error::new(io::ErrorKind::OutOfMemory, why);
-                return Err(Error::io("buffer cached data", self.quota.dir(), error));
+                return Err(Error::io("buffer cached data", self.devices.names_of_dirs(), error));
             }
         };
         let address = self.pool.window_address(slot);
         let segment = self.new_segment(table, bytes, raw, address);
-        if let Err(error) = segment.allocate() {
+        if let Err(error) = self.find_place(&segment, |_, _| {}) {
             self.empty_slot(address, frames);
             return Err(error);
         }
@@ -209,11 +210,64 @@ impl Shared {
     }
 
     fn write_and_wait(&self, segment: &Arc<Segment>) -> Result<(), Error> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        self.submit(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
-        let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
-        self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
-        outcome.map_err(|error| self.write_error(segment, error))
+        loop {
+            let returns = self.lock()?.disk().returns();
+            let (tell, told) = sync_channel(1);
+            let done = Box::new(move |outcome| drop(tell.send(outcome)));
+            self.submit(segment, Op::Write, Urgency::Demand, done)?;
+            let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
+            self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
+            let Err(error) = outcome else { return Ok(()) };
+            let error = self.write_error(segment, error);
+            if !self.moves_on(segment, &error, returns) {
+                return Err(error);
+            }
+            self.find_place(segment, |device, error| self.refused(device, error, returns))?;
+        }
+    }
+
+    /// Finds a place on disk for a segment that has none, on the first device that has space; tells whom it asked in vain.
+    fn find_place(&self, segment: &Segment, mut refused: impl FnMut(DeviceId, &Error)) -> Result<(), Error> {
+        if segment.place().is_some() {
+            return Ok(());
+        }
+        let mut problem = None;
+        let candidates = self.lock()?.disk_mut().candidates();
+        for device in candidates {
+            match segment.region.backing.allocate(device, segment.disk_bytes()) {
+                Ok(place) => {
+                    segment.set_place(place);
+                    return Ok(());
+                }
+                Err(error) => {
+                    refused(device, &error);
+                    // A full one can be helped by the caller; a broken one cannot.
+                    problem = problem.filter(Error::is_no_space).or(Some(error));
+                }
+            }
+        }
+        Err(problem.unwrap_or_else(never_written))
+    }
+
+    /// A device could not take a segment. `returns` is from before it was tried: had space come back since, the failure
+    /// would say nothing about now.
+    fn refused(&self, device: DeviceId, error: &Error, returns: u64) {
+        if let Ok(mut ledger) = self.lock() {
+            if ledger.disk().returns() == returns {
+                ledger.disk_mut().refused(device, error, now());
+            }
+        }
+    }
+
+    /// A segment's bytes could not be written at its place. If there is another device, the place is given up.
+    fn moves_on(&self, segment: &Segment, error: &Error, returns: u64) -> bool {
+        let Some(place) = segment.place() else { return false };
+        self.refused(place.device, error, returns);
+        let moves = self.lock().is_ok_and(|ledger| ledger.disk().has_other(place.device));
+        if moves {
+            segment.give_up_place();
+        }
+        moves
     }
 
     /// The same, by the housekeeper: the caller does not wait for files to be made, nor for disk space to be found.
@@ -228,9 +282,13 @@ impl Shared {
 
     /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
     pub fn launch_writes(&self, writes: Writes) {
+        if writes.is_empty() {
+            return;
+        }
+        // A store that has failed says so below, to each of them.
+        let returns = self.lock().map_or(0, |ledger| ledger.disk().returns());
         for segment in writes {
             let launch = InFlight::begin(self.self_reference(), &segment);
-            let returns = self.returns.load(Ordering::Acquire);
             let done = {
                 let transfer = InFlight::begin(self.self_reference(), &segment);
                 Box::new(move |outcome| {
@@ -238,8 +296,11 @@ impl Shared {
                     shared.contain(|| shared.finish_write(segment, outcome, returns));
                 })
             };
-            if let Err(error) = self.submit(&segment, Op::Write, done) {
-                self.write_failed(&segment, error, returns);
+            let found = self.find_place(&segment, |device, error| self.refused(device, error, returns));
+            if let Err(error) =
+                found.and_then(|()| self.submit(&segment, Op::Write, Urgency::WriteBack, done))
+            {
+                self.write_failed(&segment, &error, returns);
                 self.finish_release(&segment);
             }
             drop(launch);
@@ -248,27 +309,37 @@ impl Shared {
 
     fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>, returns: u64) {
         match outcome {
-            Ok(()) => {
-                self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
-                if !segment.has_checksum() {
-                    segment.set_checksum(checksum(self.bytes_of(segment, segment.bytes())));
+            Ok(()) => self.write_succeeded(segment),
+            Err(error) => {
+                let error = self.write_error(segment, error);
+                if self.moves_on(segment, &error, returns) {
+                    segment.word.end_write(false);
+                } else {
+                    self.write_failed(segment, &error, returns);
                 }
-                segment.word.end_write(true);
-                self.failed_in_row.store(0, Ordering::Relaxed);
             }
-            Err(error) => self.write_failed(segment, self.write_error(segment, error), returns),
         }
         self.finish_release(segment);
     }
 
-    /// `returns` is from before the write: had space come back since, the failure would say nothing about now.
-    fn write_failed(&self, segment: &Arc<Segment>, error: Error, returns: u64) {
+    fn write_succeeded(&self, segment: &Segment) {
+        self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
+        if !segment.has_checksum() {
+            segment.set_checksum(checksum(self.bytes_of(segment, segment.bytes())));
+        }
+        if let (Some(place), Ok(mut ledger)) = (segment.place(), self.lock()) {
+            ledger.disk_mut().written(place.device);
+        }
+        segment.word.end_write(true);
+    }
+
+    /// No device has taken it.
+    fn write_failed(&self, segment: &Segment, error: &Error, returns: u64) {
         let warn = {
             let Ok(mut ledger) = self.lock() else { return };
-            let warn = ledger.disk_mut().warns(Instant::now());
-            let in_row = self.failed_in_row.fetch_add(1, Ordering::Relaxed) + 1;
-            if self.returns.load(Ordering::Acquire) == returns {
-                ledger.write_failed(segment, &error, in_row);
+            let warn = ledger.disk_mut().warns(now());
+            if ledger.disk().returns() == returns {
+                ledger.write_failed(segment, error);
             }
             segment.word.end_write(false);
             warn
@@ -279,7 +350,8 @@ impl Shared {
     }
 
     fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
-        let dir = segment.region.backing.path();
+        let Some(place) = segment.place() else { return never_written() };
+        let dir = segment.region.backing.path(place);
         if is_full_disk(&error) {
             Error::no_space(&self.config.names, dir, error.to_string())
         } else {

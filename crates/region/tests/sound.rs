@@ -75,6 +75,32 @@ fn a_pin_owns_what_it_shows() {
 }
 
 #[test]
+fn a_draft_owns_what_it_is_written_to() {
+    fn owned<T: Send + Sync + 'static>(handle: T) -> T {
+        handle
+    }
+    let dir = dir();
+    let (draft, prefetch, held) = {
+        let store = open(&dir, 4);
+        let region = store.create_region().expect("region");
+        fill(&region, 2, |_| FRAME_BYTES);
+        let draft = owned(region.draft(FRAME_BYTES).expect("draft"));
+        let prefetch = owned(region.prefetch(0).expect("sealed").expect("room"));
+        (draft, prefetch, owned(region))
+    };
+    // The store is closed: what nobody has looked at yet stays readable, too, and what is written to, writable.
+    let writer = std::thread::spawn(move || {
+        let mut draft = draft;
+        draft.copy_from_slice(bytes(7, FRAME_BYTES));
+        assert_bytes(&draft, 7, FRAME_BYTES);
+        assert!(draft.seal(FRAME_BYTES).is_err(), "nobody could read it");
+    });
+    writer.join().expect("no panic");
+    assert_bytes(&prefetch.wait().expect("it is held"), 0, FRAME_BYTES);
+    assert!(held.pin(1).is_err());
+}
+
+#[test]
 fn frames_unpinned_after_the_close_are_given_back() {
     let dir = dir();
     let store = open(&dir, 8);

@@ -43,7 +43,7 @@ final case class WarmsetConf(
     required: Boolean,
     memoryBytes: Option[Long],
     totalMemoryBytes: Option[Long],
-    directory: Option[File],
+    directories: Seq[File],
     flashBytesMax: Option[Long],
     flashReserveBytes: Option[Long],
     hugePages: String,
@@ -94,16 +94,17 @@ object WarmsetConf {
       "what else runs in its container (Python's workers) must fit as well: 512 MiB are kept, and " +
       "more where more is used. Do not set -Xms.")
 
-  val Directory: ConfKey[Option[File]] = ConfKey("spark.warmset.dir", "Spark's local directories",
-    "the absolute path of a directory",
-    "Where cached data goes that the memory does not hold, on each executor's machine. Its files " +
-      "have no name and vanish with the process. When absent: the one of Spark's local " +
-      "directories with the most free space.",
+  val Directories: ConfKey[Seq[File]] = ConfKey("spark.warmset.dir", "Spark's local directories",
+    "absolute paths of directories, separated by commas",
+    "Where cached data goes that the memory does not hold, on each executor's machine. Over several " +
+      "directories, best one for each disk, it is spread evenly; those that are full are passed over, and those " +
+      "that are missing or cannot be written to are left out with a warning. Files there " +
+      "have no name and vanish with the process. When absent: all of Spark's local directories.",
     text => {
-      val file = new File(text)
-      require(text.nonEmpty && file.isAbsolute)
-      Some(file)
-    }, () => None)
+      val files = text.split(",", -1).toSeq.map(path => new File(path.trim))
+      require(text.nonEmpty && files.forall(_.isAbsolute))
+      files.distinct
+    }, () => Nil)
 
   val FlashMax: ConfKey[Option[Long]] = optionalBytes("flashMax", "no limit", 0L,
     "Most bytes that cached data may take on disk, per executor. When they are taken, or the disk " +
@@ -113,9 +114,9 @@ object WarmsetConf {
       "fit by itself keeps the rest on the Java heap, under Spark's own rules.")
 
   val FlashReserve: ConfKey[Option[Long]] = optionalBytes("flashReserve", "a twentieth, at most 16 GiB", 0L,
-    "Bytes of the file system with cached data that stay free for others, such as Spark's shuffle " +
+    "Bytes of each file system with cached data that stay free for others, such as Spark's shuffle " +
       "files: cached data takes no disk space that would leave less. When absent: a twentieth of " +
-      "the file system, at most 16 GiB.")
+      "the largest of these file systems, at most 16 GiB.")
 
   val HugePages: ConfKey[String] = choice("hugePages", "auto", Seq("auto", "on", "off", "hugetlb"),
     "Page size of the memory pool: `auto` uses transparent huge pages where the kernel offers " +
@@ -167,13 +168,13 @@ object WarmsetConf {
     }, () => 3000L)
 
   /** Every key, in the order of the reference. */
-  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directory, FlashMax, FlashReserve, HugePages,
+  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directories, FlashMax, FlashReserve, HugePages,
     Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
   def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
     Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
-    Directory.read(get), FlashMax.read(get), FlashReserve.read(get), HugePages.read(get),
+    Directories.read(get), FlashMax.read(get), FlashReserve.read(get), HugePages.read(get),
     Io.read(get), RowGroup.read(get), SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
     RddHeapFirst.read(get), StatsInterval.read(get))
 

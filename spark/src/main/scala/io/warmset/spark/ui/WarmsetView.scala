@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 /**
  * What the Warmset tab shows, as plain data: everything that is rendered, and nothing that renders.

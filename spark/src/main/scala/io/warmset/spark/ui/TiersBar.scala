@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import scala.xml.Node
 
@@ -8,7 +8,7 @@ import scala.xml.Node
  * Invariant: the widths of a bar are shares of its whole and sum to at most 100 %; each part is also
  * said in words. At most `BarsMax` executors get a bar of their own, the fullest first.
  */
-private[warmset] object TiersBar {
+object TiersBar {
   val BarsMax = 12
 
   def render(view: WarmsetView): Seq[Node] = {

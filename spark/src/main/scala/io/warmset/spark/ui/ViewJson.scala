@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import org.json4s.JsonAST.{JArray, JBool, JField, JInt, JNull, JObject, JString, JValue}
 
@@ -8,7 +8,7 @@ import org.json4s.JsonAST.{JArray, JBool, JField, JInt, JNull, JObject, JString,
  * Invariant: `schema` changes when a key changes its meaning or goes; statistics have the keys of
  * docs/reference/metrics.md. The rows are not bounded, unlike the page's.
  */
-private[warmset] object ViewJson {
+object ViewJson {
   val Schema = 1
 
   def of(view: WarmsetView): JValue = obj(

@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import io.warmset.spark.StatsReport
 
@@ -10,7 +10,7 @@ import io.warmset.spark.StatsReport
  * at most `PointsMax` points and `ReadsMax` reports read, whatever was kept. Where there are more
  * reports than that, the points are evenly spaced samples.
  */
-private[warmset] object BudgetSeries {
+object BudgetSeries {
   val PointsMax = 400
   val PointsMin = 40
   val ReadsMax = 40000

@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import java.time.{Instant, ZoneId}
 import java.util.Locale
@@ -12,7 +12,7 @@ import scala.xml.Node
  * Invariant: every point lies within the frame, for any numbers; values hold until the next report,
  * so lines are steps. No script: the numbers at a time are shown by the browser on pointing at it.
  */
-private[warmset] object BudgetChart {
+object BudgetChart {
   private val Width = 1000
   private val Height = 300
   private val Left = 92
@@ -146,7 +146,7 @@ private[warmset] object BudgetChart {
       linesOf(points).reverse.map(l => s"${l.name} ${Units.bytes(l.value(points.last))}").mkString(", ")
 
   /** The distance of the marks: a power of two, so that there are at most six marks. */
-  private[warmset] def stepBytes(highest: Long): Long = {
+  def stepBytes(highest: Long): Long = {
     var step = 1L
     while (highest / 5.0 > step && step < (1L << 61)) step <<= 1
     step
@@ -156,7 +156,7 @@ private[warmset] object BudgetChart {
     Seq(1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
       .map(_ * 1000L)
 
-  private[warmset] def stepMs(spanMs: Long): Long =
+  def stepMs(spanMs: Long): Long =
     timeSteps.find(spanMs / 8.0 <= _).getOrElse {
       val days = math.ceil(spanMs / 8.0 / timeSteps.last).toLong
       days * timeSteps.last

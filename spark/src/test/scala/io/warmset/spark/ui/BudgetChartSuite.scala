@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import java.time.{ZoneId, ZoneOffset}
 

@@ -1,8 +1,8 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import scala.xml.{Node, Text}
 
-import org.apache.spark.ui.warmset.Html.{number, words, Column}
+import io.warmset.spark.ui.Html.{number, words, Column}
 
 /**
  * The tab's two tables: the executors with their totals, and what is cached.
@@ -10,7 +10,7 @@ import org.apache.spark.ui.warmset.Html.{number, words, Column}
  * Invariant: at most `ExecutorsMax` and `CachesMax` rows are shown; where there are more, a line
  * says so, and the totals include them.
  */
-private[warmset] object Tables {
+object Tables {
   val ExecutorsMax = 200
   val CachesMax = 100
   private val NameCharsMax = 240
@@ -117,7 +117,7 @@ private[warmset] object Tables {
     c.partitionsAll.map(all => s"${Units.count(c.partitions)} / ${Units.count(all)}")
       .getOrElse(Units.count(c.partitions))
 
-  private[warmset] def share(part: Long, whole: Long): String =
+  def share(part: Long, whole: Long): String =
     if (whole > 0) Units.percent(math.min(1.0, part.toDouble / whole)) else "–"
 
   private def nameText(c: CacheRow): String =

@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -15,7 +15,7 @@ object ReportJson {
   private val mapper = new ObjectMapper
 
   /** One region or several; `rddId` where they are known to hold partitions of an RDD. */
-  private[warmset] final case class RegionEntry(
+  final case class RegionEntry(
       rddId: Option[Int],
       regions: Int,
       segments: Long,
@@ -23,7 +23,7 @@ object ReportJson {
       residentBytes: Long,
       fileBytes: Long)
 
-  private[warmset] def stats(json: String): Option[StoreStats] = parse(json).filter(_.isObject).map { o =>
+  def stats(json: String): Option[StoreStats] = parse(json).filter(_.isObject).map { o =>
     def number(key: String) = math.max(0L, o.path(key).asLong)
     StoreStats(
       number("budget_bytes"),
@@ -60,10 +60,10 @@ object ReportJson {
   }
 
   /** Why an executor that reported has no store. */
-  private[warmset] def problem(json: String): Option[String] =
+  def problem(json: String): Option[String] =
     parse(json).map(_.path("problem").asText("")).filter(_.nonEmpty)
 
-  private[warmset] def regions(json: String): Seq[RegionEntry] =
+  def regions(json: String): Seq[RegionEntry] =
     parse(json).filter(_.isArray).map(_.elements.asScala.filter(_.isObject).map(region).toSeq)
       .getOrElse(Nil)
 

@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import java.time.ZoneId
 
@@ -10,7 +10,7 @@ import scala.xml.Node
  * Invariant: whatever the view holds gives well-formed elements with every name escaped; when there
  * is nothing to show, words say why.
  */
-private[warmset] object WarmsetRender {
+object WarmsetRender {
   private val ProblemsMax = 5
 
   /** @param link the address of the storage page of an RDD */

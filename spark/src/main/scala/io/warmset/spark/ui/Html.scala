@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import scala.xml.{Node, Text}
 
@@ -8,7 +8,7 @@ import scala.xml.{Node, Text}
  * Invariant: every text goes through scala.xml, which escapes it in elements and attributes alike;
  * nothing here is Unparsed but the style sheet, which is constant. No scripts of ours.
  */
-private[warmset] object Html {
+object Html {
   /**
    * A column of a table.
    *

@@ -1,4 +1,4 @@
-package org.apache.spark.ui.warmset
+package io.warmset.spark.ui
 
 import java.time.{Instant, ZoneId}
 import java.time.format.DateTimeFormatter
@@ -9,7 +9,7 @@ import java.util.Locale
  *
  * Invariant: the same text for the same value in every locale; every Long has one.
  */
-private[warmset] object Units {
+object Units {
   private val Names = Array("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
   private val Clock = DateTimeFormatter.ofPattern("HH:mm:ss", Locale.US)
   private val Day = DateTimeFormatter.ofPattern("MM-dd HH:mm", Locale.US)
