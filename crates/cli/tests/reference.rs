@@ -42,8 +42,8 @@ fn rendered() -> String {
          | 1 | `doctor` has a finding that is `warn` or `bad`; `profile check` found a profile to learn again |\n\
          | 2 | the call was wrong, or it could not be carried out (the message says why) |\n\
          | 3, 4, 5 | of `tier`: [its reference](tier.md) has them |\n\n\
-         `warmset learn`, `warmset run` and `warmset tier -- CMD` end with the exit code of the program; 127 says that there \
-         is no such program.\n\n\
+         `warmset learn`, `warmset run` and `warmset tier -- CMD` end with the exit code of the program; 127 says that\n\
+         there is no such program, 126 that it cannot be executed.\n\n\
          `NO_COLOR` is respected. `warmset doctor --json` has a field `schema`, now 1, that is raised when a field is\n\
          renamed, removed, or changes its meaning; `data` within a finding belongs to the check.\n",
     );
