@@ -33,7 +33,8 @@ object SuiteRunner {
     val chosen = args.lift(2).toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
     val suites = if (chosen.isEmpty) found(classes) else chosen
     Files.createDirectories(work.resolve("taken"))
-    val passed = suites.filter(take(work, _)).map(run(work, _))
+    // One at a time: a suite that is taken is run at once.
+    val passed = suites.iterator.filter(take(work, _)).map(run(work, _)).toVector
     if (passed.nonEmpty) println(SuiteCounts.summary(passed.size))
     // Not by returning: a thread that a test has left would keep the JVM.
     System.exit(if (passed.forall(identity) && SuiteCounts.aborted == 0) 0 else 1)
