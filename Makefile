@@ -84,10 +84,10 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-tier test-direct test-spark test-python test-bench ## Set up and pass the tests
+test: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-python test-bench ## Set up and pass the tests
 
 .PHONY: test-full
-test-full: test-rust test-loom test-tier test-direct test-spark ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark ## The same with a second Spark in all suites and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
 
@@ -98,6 +98,22 @@ test-rust: $(STAMPS)/base
 .PHONY: test-loom
 test-loom: $(STAMPS)/base
 	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg loom" cargo test --locked --release -p warmset-region --test loom --target-dir target/loom
+
+# The whole store on simulated disks; a failure names its seed: WARMSET_SEED=17 make test-simulated.
+.PHONY: test-simulated
+test-simulated: $(STAMPS)/base ## Run the region store on simulated disks, threads scheduled by seeds (WARMSET_SEEDS=500 of them)
+	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg shuttle" cargo test --locked --release -p warmset-region --test simulated \
+		--target-dir target/shuttle
+
+# Needs `rustup toolchain install nightly --component miri,rust-src`; said aloud where it is missing.
+MIRI_FLAGS := -Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks
+.PHONY: test-miri
+test-miri: $(STAMPS)/base ## Run what Miri can run of the region store, with tree borrows
+	@if cargo +nightly miri --version >/dev/null 2>&1; then \
+		MIRIFLAGS="$(MIRI_FLAGS)" cargo +nightly miri test --locked -p warmset-region --test borrows --target-dir target/miri; \
+	else \
+		echo "SKIPPED test-miri: no nightly compiler with Miri (rustup toolchain install nightly --component miri,rust-src)" >&2; \
+	fi
 
 .PHONY: test-tier
 test-tier: .venv/.stamp $(STAMPS)/guest

@@ -60,6 +60,22 @@ def is_ours(package: dict) -> bool:
     return Path(package["manifest_path"]).parent.parent == ROOT / "crates"
 
 
+REGION = Path("crates/region/src")
+
+
+def test_modules_of_the_region_store_import_one_way():
+    imports = {}
+    for path in sorted((ROOT / REGION).glob("*.rs")):
+        code = path.read_text().split("#[cfg(test)]")[0]
+        named = re.findall(r"^\s*(?:pub(?:\(crate\))? )?use crate::(\w+)", code, re.MULTILINE)
+        imports[path.stem] = {name for name in named if (ROOT / REGION / f"{name}.rs").is_file()}
+    del imports["lib"]
+    while imports:
+        leaves = {name for name, used in imports.items() if not used & imports.keys()}
+        assert leaves, f"these import one another: {imports}"
+        imports = {name: used for name, used in imports.items() if name not in leaves}
+
+
 def test_dependencies_run_one_way():
     for package in filter(is_ours, packages()):
         name = crate(package)

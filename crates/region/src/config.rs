@@ -11,6 +11,7 @@ use warmset_platform::sysinfo::{MemoryBound, Root, memory_bound};
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
+use crate::names::Names;
 
 /// `huge_pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -57,40 +58,6 @@ impl From<Io> for IoChoice {
             Io::Auto => Self::Auto,
             Io::IoUring => Self::IoUring,
             Io::Threads => Self::Threads,
-        }
-    }
-}
-
-/// What the settings are called where the store was opened, for its errors. Default: the keys of [`Config`].
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Names {
-    /// Of `dir`.
-    pub dir: String,
-    /// Of `budget_bytes`.
-    pub budget_bytes: String,
-    /// Of `budget_bytes_max`.
-    pub budget_bytes_max: String,
-    /// Of `flash_bytes_max`.
-    pub flash_bytes_max: String,
-    /// Of `flash_reserve_bytes`.
-    pub flash_reserve_bytes: String,
-    /// Of `huge_pages`.
-    pub huge_pages: String,
-    /// Of `io`.
-    pub io: String,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Self {
-            dir: "dir".to_owned(),
-            budget_bytes: "budget_bytes".to_owned(),
-            budget_bytes_max: "budget_bytes_max".to_owned(),
-            flash_bytes_max: "flash_bytes_max".to_owned(),
-            flash_reserve_bytes: "flash_reserve_bytes".to_owned(),
-            huge_pages: "huge_pages".to_owned(),
-            io: "io".to_owned(),
         }
     }
 }

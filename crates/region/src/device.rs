@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warmset_platform::io::{DataFile, IoQueue};
 
-use crate::config::{Config, Names};
+use crate::config::Config;
 use crate::error::{Error, is_full_disk};
+use crate::names::Names;
 
 /// A directory's number: its place in [`Config::dirs`], those left out that could not be used.
 pub(crate) type DeviceId = u8;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::Names;
+use crate::names::Names;
 
 /// An error of the store.
 #[derive(Debug, Clone, thiserror::Error)]

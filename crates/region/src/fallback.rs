@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::room::SpaceWaiter;
 use crate::segment::Segment;
+use crate::shared::Shared;
+use crate::space::SpaceWaiter;
 use crate::state::State;
-use crate::store::Shared;
 use crate::sync::now;
 
 /// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
@@ -45,7 +45,7 @@ impl Shared {
         wanted: impl Fn() -> bool,
         wait: &mut SlotWait,
     ) -> Result<Slot, Error> {
-        let waiter = SpaceWaiter::new(self);
+        let waiter = SpaceWaiter::new(&self.space);
         let mut ledger = self.lock()?;
         if !wanted() {
             return Ok(Slot::LookAgain);
@@ -62,7 +62,7 @@ impl Shared {
         Ok(Slot::LookAgain)
     }
 
-    /// Makes an absent segment readable outside the pool and takes a hold; `None` if it is not absent any more, or there
+    /// Makes an absent segment readable outside the pool and takes a pin; `None` if it is not absent any more, or there
     /// may be frames for it by now.
     pub fn show(&self, segment: &Arc<Segment>, wait: &mut SlotWait) -> Result<Option<usize>, Error> {
         let frames = segment.frames();
@@ -75,7 +75,7 @@ impl Shared {
             Slot::LookAgain => return Ok(None),
             Slot::Refused => {
                 let reason = format!(
-                    "{} bytes are on disk, and all memory is held by readers or writers",
+                    "{} bytes are on disk, and all memory is pinned by readers or writers",
                     segment.bytes()
                 );
                 let remedy = format!(
@@ -93,7 +93,7 @@ impl Shared {
             return filled.map(|()| None);
         }
         self.counters.mapped.fetch_add(1, Ordering::Relaxed);
-        self.access(segment);
+        self.clock.access(segment);
         Ok(Some(address))
     }
 
@@ -108,7 +108,7 @@ impl Shared {
         segment.word.map()
     }
 
-    /// Takes the segment out of the window if nobody holds it.
+    /// Takes the segment out of the window if nobody has it pinned.
     pub fn hide(&self, segment: &Segment) {
         let address = {
             let Ok(_ledger) = self.lock() else { return };

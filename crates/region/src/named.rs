@@ -12,9 +12,9 @@ use warmset_platform::io::{DataFile, Publish};
 
 use crate::FRAME_BYTES;
 use crate::backing::Backing;
-use crate::config::Names;
 use crate::error::{Error, is_full_disk};
 use crate::handle::{Pin, Region};
+use crate::names::Names;
 use crate::region_file::{BLOCK_BYTES, Entry, checksum, encode, parse_header, parse_table};
 use crate::segment::Segment;
 use crate::store::Store;
@@ -84,7 +84,7 @@ impl Store {
         self.shared.check_open()?;
         let file = DataFile::open_buffered(path).map_err(|error| Error::io("open a region", path, error))?;
         let entries = read_entries(&file, path)?;
-        let pool_bytes = self.shared.pool.frames.len() as u64;
+        let pool_bytes = self.shared.pool.segment_bytes_max();
         if let Some(large) = entries.iter().find(|entry| entry.bytes > pool_bytes) {
             let needed = large.bytes.next_multiple_of(FRAME_BYTES as u64);
             return Err(Error::misuse(format!(
@@ -98,16 +98,17 @@ impl Store {
         let file =
             DataFile::reopen_to_read(&file).map_err(|error| Error::io("open a region", path, error))?;
         let (backing, device) = Backing::saved(Arc::clone(&self.shared.devices), file, path.to_owned());
-        let table = self.shared.add_region(backing);
+        let table = self.shared.regions.add(backing);
         table.core.live.store(entries.len() as u64, Ordering::Release);
         for entry in entries {
-            self.shared.add_live_bytes(entry.bytes);
+            self.shared.clock.add_live_bytes(entry.bytes);
             table.segments.push(Arc::new(Segment::saved(
                 self.shared.next_key(),
-                &table,
+                &table.core,
+                table.segments.count(),
                 entry,
                 device,
-                self.shared.now_ticks(),
+                self.shared.clock.now(),
             )));
         }
         Ok(Region::of(Arc::clone(&self.shared), table.core.id))

@@ -1,26 +1,55 @@
 //! A segment: the unit of placement inside a region.
 //!
 //! Invariant: `address`, `frames` and `place` change only while the state word says that nobody reads them:
-//! address in `Writing`, `Promoting` and `Mapped` transitions (ledger lock held), place before a write, and
-//! after one that failed. Readers load them after their hold is counted.
+//! address in `Writing`, `Promoting` and `Mapped` transitions (the ledger is locked), place before a write, and
+//! after one that failed. Readers load them after their pin is counted.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use warmset_placement::{Key, Score};
 use warmset_platform::io::DIRECT_ALIGN_BYTES;
 
 use crate::FRAME_BYTES;
-use crate::backing::Place;
+use crate::backing::{Backing, Place};
 use crate::device::DeviceId;
 use crate::error::Error;
 use crate::region_file::{Entry, checksum};
 use crate::state::{State, StateWord};
-use crate::store::{RegionCore, RegionTable};
 use crate::sync::Mutex;
 
 const NO_PLACE: u64 = u64::MAX;
 const OFFSET_BITS: u32 = 56;
+
+/// What the segments of a region share.
+#[derive(Debug)]
+pub(crate) struct RegionCore {
+    pub id: u64,
+    pub backing: Backing,
+    /// Segments that are not freed yet.
+    pub live: AtomicU64,
+    pub released: AtomicBool,
+    /// Once released: the housekeeper has been through its segments.
+    pub walked: AtomicBool,
+    /// Transfers of its segments in flight.
+    pub transfers: AtomicUsize,
+    /// It is empty, and somebody forgets it.
+    pub leaving: AtomicBool,
+}
+
+impl RegionCore {
+    pub fn new(id: u64, backing: Backing) -> Self {
+        Self {
+            id,
+            backing,
+            live: AtomicU64::new(0),
+            released: AtomicBool::new(false),
+            walked: AtomicBool::new(false),
+            transfers: AtomicUsize::new(0),
+            leaving: AtomicBool::new(false),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -44,10 +73,11 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment that its writer holds (see [`StateWord::writing`]).
+    /// A segment that its writer has pinned (see [`StateWord::writing`]).
     pub fn writing(
         key: Key,
-        table: &RegionTable,
+        region: &Arc<RegionCore>,
+        position: usize,
         bytes: u64,
         raw: bool,
         address: usize,
@@ -55,8 +85,8 @@ impl Segment {
     ) -> Self {
         Self {
             key,
-            region: Arc::clone(&table.core),
-            position: u32::try_from(table.segments.count()).unwrap_or(u32::MAX),
+            region: Arc::clone(region),
+            position: u32::try_from(position).unwrap_or(u32::MAX),
             word: StateWord::writing(raw),
             address: AtomicUsize::new(address),
             bytes: AtomicU64::new(bytes),
@@ -69,12 +99,19 @@ impl Segment {
     }
 
     /// A segment of a saved region.
-    pub fn saved(key: Key, table: &RegionTable, entry: Entry, device: DeviceId, now_ticks: u64) -> Self {
+    pub fn saved(
+        key: Key,
+        region: &Arc<RegionCore>,
+        position: usize,
+        entry: Entry,
+        device: DeviceId,
+        now_ticks: u64,
+    ) -> Self {
         Self {
             word: StateWord::new(State::Absent),
             place: AtomicU64::new(encode(Place { device, offset: entry.offset })),
             checksum: OnceLock::from(entry.checksum),
-            ..Self::writing(key, table, entry.bytes, false, 0, now_ticks)
+            ..Self::writing(key, region, position, entry.bytes, false, 0, now_ticks)
         }
     }
 
@@ -119,7 +156,7 @@ impl Segment {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Frames that hold the segment when resident.
+    /// Frames that have the segment when resident.
     pub fn frames(&self) -> u64 {
         frames_for(self.bytes())
     }

@@ -3,9 +3,7 @@
 //! Invariant: a transfer's memory is its segment's alone from before it is submitted until its callback has ended the
 //! segment's state; the functions say which state that is. Pages are given back only of a slot that its caller has.
 
-use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request, Urgency};
@@ -15,7 +13,7 @@ use crate::backing::Place;
 use crate::error::Error;
 use crate::failure::invariant;
 use crate::segment::Segment;
-use crate::store::Shared;
+use crate::shared::Shared;
 use crate::sync::now;
 
 impl Shared {
@@ -86,7 +84,7 @@ impl Shared {
         if let Ok(mut ledger) = self.lock() {
             ledger.window().give(self.pool.window_slot(address), frames);
         }
-        self.announce_space();
+        self.space.announce();
     }
 }
 
@@ -96,32 +94,4 @@ pub(crate) fn read_error(segment: &Segment, place: Place, error: io::Error) -> E
 
 pub(crate) fn never_written() -> Error {
     Error::misuse("the segment was never written")
-}
-
-/// A transfer of a segment: counted by the store, which waits for it when it closes, and by the region.
-pub(crate) struct InFlight {
-    pub shared: Arc<Shared>,
-    pub segment: Arc<Segment>,
-}
-
-impl InFlight {
-    pub fn begin(shared: Arc<Shared>, segment: &Arc<Segment>) -> Self {
-        shared.transfers.fetch_add(1, Ordering::AcqRel);
-        segment.region.transfers.fetch_add(1, Ordering::AcqRel);
-        Self { shared, segment: Arc::clone(segment) }
-    }
-}
-
-impl fmt::Debug for InFlight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InFlight").field(&self.segment.key).finish()
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.segment.region.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.announce_space();
-    }
 }

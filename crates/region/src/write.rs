@@ -1,4 +1,4 @@
-//! Writing: reserve, fill, seal; and writing back.
+//! Writing: reserve, fill, seal.
 //!
 //! Invariant: a sealed segment either has frames or is on disk. Disk space is taken before a transfer starts.
 
@@ -8,20 +8,19 @@ use std::sync::atomic::Ordering;
 
 use warmset_platform::io::{Op, Urgency};
 
-use crate::device::DeviceId;
-use crate::error::{Error, is_full_disk};
+use crate::error::Error;
 use crate::fallback::{Slot, SlotWait};
 use crate::ledger::Writes;
 use crate::region_file::checksum;
+use crate::regions::RegionTable;
 use crate::room::Room;
 use crate::segment::{Segment, frames_for};
+use crate::shared::{InFlight, Shared};
 use crate::state::State;
-use crate::store::{RegionTable, Shared};
-use crate::sync::{now, sync_channel};
-use crate::transfer::{InFlight, never_written};
+use crate::sync::sync_channel;
 
 impl Shared {
-    /// Adds an unsealed segment of `bytes`, held by its writer: its index, and itself. A release ends the hold of a
+    /// Adds an unsealed segment of `bytes`, pinned by its writer: its index, and itself. A release ends the pin of a
     /// writer that is `raw`.
     ///
     /// # Errors
@@ -33,7 +32,7 @@ impl Shared {
         if table.core.released.load(Ordering::Acquire) {
             return Err(Error::misuse(format!("region {} is released", table.core.id)));
         }
-        let bytes_max = self.pool.frames.len() as u64;
+        let bytes_max = self.pool.segment_bytes_max();
         if bytes == 0 {
             return Err(Error::misuse("a segment has at least one byte"));
         }
@@ -43,7 +42,7 @@ impl Shared {
         }
         let segment = self.place(table, bytes, raw)?;
         table.core.live.fetch_add(1, Ordering::AcqRel);
-        self.add_live_bytes(bytes);
+        self.clock.add_live_bytes(bytes);
         let index = table.segments.push(Arc::clone(&segment));
         if table.core.released.load(Ordering::Acquire) {
             // The region went away meanwhile, and its list may have been walked without this one.
@@ -91,10 +90,11 @@ impl Shared {
     }
 
     fn new_segment(&self, table: &RegionTable, bytes: u64, raw: bool, address: usize) -> Segment {
-        Segment::writing(self.next_key(), table, bytes, raw, address, self.now_ticks())
+        let position = table.segments.count();
+        Segment::writing(self.next_key(), &table.core, position, bytes, raw, address, self.clock.now())
     }
 
-    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
+    /// Every frame is pinned: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
     /// be frames by now.
     fn segment_in_window(
         &self,
@@ -175,8 +175,8 @@ impl Shared {
 
     /// The ledger is locked: nobody else counts this segment's bytes or frames meanwhile.
     fn set_used(&self, segment: &Segment, used_bytes: u64) {
-        self.add_live_bytes(used_bytes);
-        self.sub_live_bytes(segment.bytes());
+        self.clock.add_live_bytes(used_bytes);
+        self.clock.sub_live_bytes(segment.bytes());
         segment.set_bytes(used_bytes);
     }
 
@@ -223,139 +223,6 @@ impl Shared {
                 return Err(error);
             }
             self.find_place(segment, |device, error| self.refused(device, error, returns))?;
-        }
-    }
-
-    /// Finds a place on disk for a segment that has none, on the first device that has space; tells whom it asked in vain.
-    fn find_place(&self, segment: &Segment, mut refused: impl FnMut(DeviceId, &Error)) -> Result<(), Error> {
-        if segment.place().is_some() {
-            return Ok(());
-        }
-        let mut problem = None;
-        let candidates = self.lock()?.disk_mut().candidates();
-        for device in candidates {
-            match segment.region.backing.allocate(device, segment.disk_bytes()) {
-                Ok(place) => {
-                    segment.set_place(place);
-                    return Ok(());
-                }
-                Err(error) => {
-                    refused(device, &error);
-                    // A full one can be helped by the caller; a broken one cannot.
-                    problem = problem.filter(Error::is_no_space).or(Some(error));
-                }
-            }
-        }
-        Err(problem.unwrap_or_else(never_written))
-    }
-
-    /// A device could not take a segment. `returns` is from before it was tried: had space come back since, the failure
-    /// would say nothing about now.
-    fn refused(&self, device: DeviceId, error: &Error, returns: u64) {
-        if let Ok(mut ledger) = self.lock() {
-            if ledger.disk().returns() == returns {
-                ledger.disk_mut().refused(device, error, now());
-            }
-        }
-    }
-
-    /// A segment's bytes could not be written at its place. If there is another device, the place is given up.
-    fn moves_on(&self, segment: &Segment, error: &Error, returns: u64) -> bool {
-        let Some(place) = segment.place() else { return false };
-        self.refused(place.device, error, returns);
-        let moves = self.lock().is_ok_and(|ledger| ledger.disk().has_other(place.device));
-        if moves {
-            segment.give_up_place();
-        }
-        moves
-    }
-
-    /// The same, by the housekeeper: the caller does not wait for files to be made, nor for disk space to be found.
-    pub fn launch_writes_elsewhere(&self, writes: Writes) {
-        if writes.is_empty() {
-            return;
-        }
-        let counted = writes.iter().map(|segment| InFlight::begin(self.self_reference(), segment)).collect();
-        let left = self.keeper.launch(counted);
-        self.launch_writes(left.iter().map(|write| Arc::clone(&write.segment)).collect());
-    }
-
-    /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
-    pub fn launch_writes(&self, writes: Writes) {
-        if writes.is_empty() {
-            return;
-        }
-        // A store that has failed says so below, to each of them.
-        let returns = self.lock().map_or(0, |ledger| ledger.disk().returns());
-        for segment in writes {
-            let launch = InFlight::begin(self.self_reference(), &segment);
-            let done = {
-                let transfer = InFlight::begin(self.self_reference(), &segment);
-                Box::new(move |outcome| {
-                    let InFlight { shared, segment } = &transfer;
-                    shared.contain(|| shared.finish_write(segment, outcome, returns));
-                })
-            };
-            let found = self.find_place(&segment, |device, error| self.refused(device, error, returns));
-            if let Err(error) =
-                found.and_then(|()| self.submit(&segment, Op::Write, Urgency::WriteBack, done))
-            {
-                self.write_failed(&segment, &error, returns);
-                self.finish_release(&segment);
-            }
-            drop(launch);
-        }
-    }
-
-    fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>, returns: u64) {
-        match outcome {
-            Ok(()) => self.write_succeeded(segment),
-            Err(error) => {
-                let error = self.write_error(segment, error);
-                if self.moves_on(segment, &error, returns) {
-                    segment.word.end_write(false);
-                } else {
-                    self.write_failed(segment, &error, returns);
-                }
-            }
-        }
-        self.finish_release(segment);
-    }
-
-    fn write_succeeded(&self, segment: &Segment) {
-        self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
-        if !segment.has_checksum() {
-            segment.set_checksum(checksum(self.bytes_of(segment, segment.bytes())));
-        }
-        if let (Some(place), Ok(mut ledger)) = (segment.place(), self.lock()) {
-            ledger.disk_mut().written(place.device);
-        }
-        segment.word.end_write(true);
-    }
-
-    /// No device has taken it.
-    fn write_failed(&self, segment: &Segment, error: &Error, returns: u64) {
-        let warn = {
-            let Ok(mut ledger) = self.lock() else { return };
-            let warn = ledger.disk_mut().warns(now());
-            if ledger.disk().returns() == returns {
-                ledger.write_failed(segment, error);
-            }
-            segment.word.end_write(false);
-            warn
-        };
-        if warn {
-            tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
-        }
-    }
-
-    fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
-        let Some(place) = segment.place() else { return never_written() };
-        let dir = segment.region.backing.path(place);
-        if is_full_disk(&error) {
-            Error::no_space(&self.config.names, dir, error.to_string())
-        } else {
-            Error::io("write cached data", dir, error)
         }
     }
 }

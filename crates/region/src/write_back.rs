@@ -184,7 +184,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::Names;
+    use crate::names::Names;
 
     fn no_space() -> Error {
         Error::no_space(&Names::default(), Path::new("/data"), "full")

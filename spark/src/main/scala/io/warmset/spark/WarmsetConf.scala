@@ -4,6 +4,7 @@ import java.io.File
 
 import org.apache.commons.text.similarity.LevenshteinDistance
 import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * One configuration key: its name, what it does, its default as the reference shows it, and how its
@@ -29,6 +30,9 @@ final case class ConfKey[T](
           throw new IllegalArgumentException(s"$name is '$text', but must be $allowed")
       }
   }
+
+  /** The value that a session has now: for keys that may be set per session. */
+  def read(session: SQLConf): T = read(key => Option(session.getConfString(key, null)))
 }
 
 /**
@@ -158,6 +162,15 @@ object WarmsetConf {
       "`spark.warmset.rdd.enabled`.",
     text => Some(truth(text)), () => None)
 
+  val Statistics: ConfKey[Boolean] = boolean("statistics.enabled", default = true,
+    "Whether cached DataFrames give Spark's optimiser the bytes of the columns that a query reads, and each " +
+      "column's bounds, nulls and distinct values. They are counted while a DataFrame is being cached. May be " +
+      "set per session.")
+
+  val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = true,
+    "Whether the keys of a broadcast join's small side reach the cached scan of the other side, which then gives " +
+      "no rows that the join would drop. With adaptive execution. May be set per session.")
+
   val StatsInterval: ConfKey[Long] = ConfKey("spark.warmset.stats.interval", "3s",
     "a duration of at least 100ms, such as 3s",
     "How often executors send their statistics to the driver, if they changed.",
@@ -167,16 +180,23 @@ object WarmsetConf {
       ms
     }, () => 3000L)
 
+  /** What each query reads from its session. The application's configuration has the first values. */
+  private val perSession: Seq[ConfKey[_]] = Seq(Statistics, JoinFilters)
+
   /** Every key, in the order of the reference. */
   val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directories, FlashMax, FlashReserve, HugePages,
-    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, StatsInterval)
+    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, Statistics, JoinFilters,
+    StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
-  def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
-    Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
-    Directories.read(get), FlashMax.read(get), FlashReserve.read(get), HugePages.read(get),
-    Io.read(get), RowGroup.read(get), SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
-    RddHeapFirst.read(get), StatsInterval.read(get))
+  def read(get: String => Option[String]): WarmsetConf = {
+    perSession.foreach(_.read(get))
+    WarmsetConf(
+      Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
+      Directories.read(get), FlashMax.read(get), FlashReserve.read(get), HugePages.read(get),
+      Io.read(get), RowGroup.read(get), SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
+      RddHeapFirst.read(get), StatsInterval.read(get))
+  }
 
   /** The names under our prefix that no key has: most likely misspelt. */
   def unknown(names: Iterable[String]): Seq[String] =
