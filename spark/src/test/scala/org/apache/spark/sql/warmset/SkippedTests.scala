@@ -17,10 +17,7 @@ object SkippedTests {
       "SPARK-37369: Avoid redundant ColumnarToRow transition on InMemoryTableScan" ->
         ("it wants no ColumnarToRow above a cached scan, which is Spark's way; Warmset puts one " +
           "there so that generated code reads columns. That a scan by rows has none is tested in " +
-          "our subclass."),
-      "analyzes column statistics in cached query" ->
-        ("it wants statistics of just the columns that were analyzed; Warmset has those of all. That what ANALYZE " +
-          "finds is kept is tested in StatisticsSuite.")),
+          "our subclass.")),
     "InMemoryColumnarQuerySuite" -> Map(
       "SPARK-22348: table cache should do partition batch pruning (whole-stage-codegen on)" ->
         scanBelowFilter,
