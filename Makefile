@@ -19,6 +19,9 @@ JOBS := target/bench-jobs/warmset-bench-jobs_2.13-0.1.0.jar
 JOBS_POM := bench/spark-ml/jobs/pom.xml
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SPARK_SOURCES := spark/pom.xml $(shell find spark/src/main -type f 2>/dev/null)
+WHEEL := target/wheel/.stamp
+PACKAGE := .venv-package/bin/python
+PACKAGE_SOURCES := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
 BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
 export PYTHONPATH := $(CURDIR)/bench
 export PYTHONDONTWRITEBYTECODE := 1
@@ -84,10 +87,10 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-tier test-direct test-spark test-python test-bench ## Set up and pass the tests
+test: test-rust test-loom test-tier test-direct test-spark test-package test-python test-bench ## Set up and pass the tests
 
 .PHONY: test-full
-test-full: test-rust test-loom test-tier test-direct test-spark ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-tier test-direct test-spark test-package ## The same with a second Spark in all suites and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
 
@@ -114,7 +117,13 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --durations 15 $(PYTEST_ARGS)
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --durations 15 $(PYTEST_ARGS)
+
+# From the wheel, in an environment that has nothing of this tree; without the paths of the others.
+.PHONY: test-package
+test-package: .venv-package/.stamp $(WHEEL) $(STAMPS)/base
+	$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= -o testpaths= tests/python $(PACKAGE_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -166,8 +175,8 @@ check-licences: $(STAMPS)/deny
 
 .PHONY: check-python
 check-python: .venv/.stamp
-	$(PY) -m ruff format --check bench tests scripts
-	$(PY) -m ruff check bench tests scripts
+	$(PY) -m ruff format --check bench tests scripts python
+	$(PY) -m ruff check bench tests scripts python
 
 .PHONY: check-tree
 check-tree: .venv/.stamp
@@ -176,7 +185,7 @@ check-tree: .venv/.stamp
 .PHONY: format
 format: .venv/.stamp $(STAMPS)/check ## Format all sources
 	cargo fmt --all
-	$(PY) -m ruff format bench tests scripts
+	$(PY) -m ruff format bench tests scripts python
 
 .PHONY: reference
 reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
@@ -220,6 +229,18 @@ $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
 	python3 scripts/notices.py warmset-jni > target/notices/THIRD-PARTY-NOTICES.txt
 	$(MVN) package -DskipTests
 	@touch $@
+
+.venv-package/.stamp: etc/python/package.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-package $<
+	@touch $@
+
+.PHONY: wheel
+wheel: $(WHEEL) ## Build dist/warmset-*.whl: Python module, command, preload library and Spark plugin
+$(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
+	@rm -rf dist
+	WARMSET_JAR=$(CURDIR)/$(JAR) $(PACKAGE) -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --wheel-dir dist .
+	@mkdir -p $(@D) && touch $@
 
 $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests

@@ -81,6 +81,7 @@
 mod backing;
 mod config;
 mod error;
+mod extents;
 mod failure;
 mod fallback;
 mod frames;
@@ -106,6 +107,7 @@ mod write_back;
 
 pub use config::{Config, HugePages, Io, Names};
 pub use error::Error;
+pub use extents::{Check, Extent};
 pub use handle::{Draft, Pin, Prefetch, Region};
 pub use read::PinStart;
 pub use stats::{PoolUse, RegionStats, StoreStats};

@@ -13,6 +13,7 @@ use warmset_platform::io::DIRECT_ALIGN_BYTES;
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
+use crate::extents::Check;
 use crate::region_file::{Entry, checksum};
 use crate::state::{State, StateWord};
 use crate::store::{RegionCore, RegionTable};
@@ -36,6 +37,8 @@ pub(crate) struct Segment {
     accessed_ticks: AtomicU64,
     /// Of its bytes as they are on disk: what a saved region's file says, or what was written.
     checksum: OnceLock<u64>,
+    /// Checksums of its parts, where it is an extent of somebody else's file.
+    checks: Box<[Check]>,
     /// Why the last promotion failed, for those who wait for it.
     pub failure: Mutex<Option<Error>>,
 }
@@ -61,6 +64,7 @@ impl Segment {
             score: AtomicU64::new(Score::NEVER.to_bits()),
             accessed_ticks: AtomicU64::new(now_ticks),
             checksum: OnceLock::new(),
+            checks: Box::default(),
             failure: Mutex::new(None),
         }
     }
@@ -75,8 +79,35 @@ impl Segment {
         }
     }
 
+    /// An extent of a file that others wrote.
+    pub fn extent(
+        key: Key,
+        table: &RegionTable,
+        offset: u64,
+        bytes: u64,
+        checks: Vec<Check>,
+        now_ticks: u64,
+    ) -> Self {
+        Self {
+            word: StateWord::new(State::Absent),
+            offset: AtomicU64::new(offset),
+            checks: checks.into(),
+            ..Self::writing(key, table, bytes, false, 0, now_ticks)
+        }
+    }
+
     /// Compares bytes that were read from disk with those that were written.
     pub fn check(&self, bytes: &[u8]) -> Result<(), Error> {
+        let start = self.offset().unwrap_or_default();
+        if let Some(wrong) = self.checks.iter().find(|check| !check.holds(start, bytes)) {
+            return Err(Error::BadFile {
+                path: self.region.backing.path().to_owned(),
+                problem: format!(
+                    "the checksum of {} bytes at offset {} is wrong",
+                    wrong.bytes, wrong.offset
+                ),
+            });
+        }
         if self.checksum.get().is_none_or(|&expected| checksum(bytes) == expected) {
             return Ok(());
         }

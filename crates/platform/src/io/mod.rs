@@ -4,6 +4,7 @@
 //! Nothing here knows of regions; offsets and lengths are plain bytes, aligned by the caller.
 
 mod file;
+mod lock;
 mod publish;
 mod queue;
 mod threads;
@@ -11,5 +12,6 @@ mod uring;
 
 pub(crate) use file::open_nameless;
 pub use file::{DIRECT_ALIGN_BYTES, DataFile};
+pub use lock::{FileLock, TryLock};
 pub use publish::Publish;
 pub use queue::{Backend, Done, FaultHook, IoChoice, IoQueue, Op, Request};
