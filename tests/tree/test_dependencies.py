@@ -1,7 +1,7 @@
 """Dependencies run one way, and unsafe code stays where it belongs.
 
-`cli, jni, py → tiering, prefetch, direct, tables → region → placement, platform`; `sim → placement`; benchmarks may use anything
-but the borders. `placement` depends on nothing of ours and forbids unsafe code.
+`cli, jni, py → tiering, prefetch, direct, tables → region → placement, platform`; `sim → placement`; benchmarks may
+use anything but the borders. `placement` depends on nothing of ours and forbids unsafe code.
 
 In the plugin: `entry → cachedframes, rddblocks → store → memorysplit → settings`.
 """

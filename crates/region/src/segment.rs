@@ -102,10 +102,7 @@ impl Segment {
         if let Some(wrong) = self.checks.iter().find(|check| !check.holds(start, bytes)) {
             return Err(Error::BadFile {
                 path: self.region.backing.path().to_owned(),
-                problem: format!(
-                    "the checksum of {} bytes at offset {} is wrong",
-                    wrong.bytes, wrong.offset
-                ),
+                problem: format!("the checksum of {} bytes at offset {} is wrong", wrong.bytes, wrong.offset),
             });
         }
         if self.checksum.get().is_none_or(|&expected| checksum(bytes) == expected) {

@@ -70,9 +70,8 @@ fn what_is_no_part_of_the_file_is_refused() {
     let path = file(dir.path());
     let store = Store::open(Config::new(dir.path(), 2 * FRAME)).expect("open");
     let opened = File::open(&path).expect("open");
-    let refused = |wrong: Extent| {
-        store.open_extents(&opened, &path, vec![wrong]).expect_err("refused").to_string()
-    };
+    let refused =
+        |wrong: Extent| store.open_extents(&opened, &path, vec![wrong]).expect_err("refused").to_string();
     assert!(refused(extent(0, 0, vec![])).contains("none for 0"));
     assert!(refused(extent(3 * FRAME_BYTES, 4097, vec![])).contains("has 6295552 bytes"));
     assert!(refused(extent(0, usize::MAX, vec![])).contains("none for"));
