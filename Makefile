@@ -74,6 +74,11 @@ bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 	cargo run -q --release --locked -p $* -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
 	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
+.PHONY: bench-python
+bench-python: .venv-package/.stamp $(WHEEL)
+	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
+
 .PHONY: bench-tier-daemon
 bench-tier-daemon: $(STAMPS)/guest
 	@cargo build -q --release --locked -p warmset-cli
@@ -123,7 +128,7 @@ test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 .PHONY: test-package
 test-package: .venv-package/.stamp $(WHEEL) $(STAMPS)/base
 	$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
-	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= -o testpaths= tests/python $(PACKAGE_ARGS)
+	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -238,7 +243,7 @@ $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
 wheel: $(WHEEL) ## Build dist/warmset-*.whl: Python module, command, preload library and Spark plugin
 $(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
 	@rm -rf dist
-	WARMSET_JAR=$(CURDIR)/$(JAR) $(PACKAGE) -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	PATH="$(CURDIR)/.venv-package/bin:$$PATH" WARMSET_JAR=$(CURDIR)/$(JAR) $(PACKAGE) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 		--no-build-isolation --wheel-dir dist .
 	@mkdir -p $(@D) && touch $@
 
@@ -248,5 +253,5 @@ $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 
 .PHONY: clean
 clean: ## Remove what was built (not the data, the virtual environments and the README's target/try)
-	rm -rf spark/target
+	rm -rf spark/target dist python/warmset/jars python/warmset/THIRD-PARTY-NOTICES.txt
 	if [ -d target ]; then find target -mindepth 1 -maxdepth 1 ! -name try -exec rm -rf {} +; fi
