@@ -92,10 +92,10 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-tier test-direct test-spark test-package test-python test-bench ## Set up and pass the tests
+test: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-python test-bench ## Set up and pass the tests
 
 .PHONY: test-full
-test-full: test-rust test-loom test-tier test-direct test-spark test-package ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package ## The same with a second Spark in all suites and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
 
@@ -106,6 +106,22 @@ test-rust: $(STAMPS)/base
 .PHONY: test-loom
 test-loom: $(STAMPS)/base
 	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg loom" cargo test --locked --release -p warmset-region --test loom --target-dir target/loom
+
+# The whole store on simulated disks; a failure names its seed: WARMSET_SEED=17 make test-simulated.
+.PHONY: test-simulated
+test-simulated: $(STAMPS)/base ## Run the region store on simulated disks, threads scheduled by seeds (WARMSET_SEEDS=500 of them)
+	CARGO_PROFILE_RELEASE_LTO=off RUSTFLAGS="--cfg shuttle" cargo test --locked --release -p warmset-region --test simulated \
+		--target-dir target/shuttle
+
+# Needs `rustup toolchain install nightly --component miri,rust-src`; said aloud where it is missing.
+MIRI_FLAGS := -Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks
+.PHONY: test-miri
+test-miri: $(STAMPS)/base ## Run what Miri can run of the region store, with tree borrows
+	@if cargo +nightly miri --version >/dev/null 2>&1; then \
+		MIRIFLAGS="$(MIRI_FLAGS)" cargo +nightly miri test --locked -p warmset-region --test borrows --target-dir target/miri; \
+	else \
+		echo "SKIPPED test-miri: no nightly compiler with Miri (rustup toolchain install nightly --component miri,rust-src)" >&2; \
+	fi
 
 .PHONY: test-tier
 test-tier: .venv/.stamp $(STAMPS)/guest
@@ -120,9 +136,12 @@ test-direct: .venv/.stamp $(STAMPS)/direct
 test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 	mvn -B -ntp -f spark/pom.xml test
 
+# A test drives Spark in a process of its own, which keeps less than two cores busy. Sessions are shared within a file.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --durations 15 $(PYTEST_ARGS)
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
 # From the wheel, in an environment that has nothing of this tree; without the paths of the others.
 .PHONY: test-package

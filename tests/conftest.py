@@ -19,6 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from e2e import paths
 from e2e.launch import Launch
 
+# Files that take more than a minute, the longest first: of two workers, each of which takes the next file, one would be
+# alone with a long file that is begun last.
+LONGEST = ("test_split.py", "test_bad_input.py", "test_pyspark.py", "test_other_versions.py", "test_tpch.py")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds --stock and --full."""
@@ -31,6 +35,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "spark_version" in metafunc.fixturenames:
         chosen = [paths.SPARK_VERSION, *([paths.SPARK_VERSION_FULL] if metafunc.config.getoption("--full") else [])]
         metafunc.parametrize("spark_version", chosen, indirect=True, scope="session")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Names our marks."""
+    config.addinivalue_line("markers", "full: only with --full, by `make test-full`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Puts the longest files first, where the order within a file stays; leaves out what --full is for."""
+    if not config.getoption("--full"):
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -230,27 +230,44 @@ def test_huge_pages_that_the_kernel_does_not_give(launch: Launch) -> None:
     assert f"spark.warmset.hugePages: this kernel gives no transparent huge pages ({enabled}" in warnings[0]
 
 
-def test_io_uring_that_is_demanded_and_refused(launch: Launch) -> None:
-    with launch(VERSION, {"spark.warmset.io": "io_uring"}, prefix=sandbox.without_io_uring()) as child:
-        assert_stock_and_right(child.call("storage.round_trip", level="MEMORY_AND_DISK"))
-        warnings = warmset_warnings(child.log_lines())
+@pytest.fixture(scope="module")
+def no_io_uring(launch: Launch) -> Iterator[tuple[SparkChild, Path]]:
+    """A driver without a session to which the kernel refuses io_uring, and its directory."""
+    workdir = launch.new_directory()
+    with launch(VERSION, workdir=workdir, prefix=sandbox.without_io_uring(), start_spark=False) as child:
+        yield child, workdir
+
+
+def test_io_uring_that_is_demanded_and_refused(launch: Launch, no_io_uring: tuple[SparkChild, Path]) -> None:
+    child, workdir = no_io_uring
+    child.start_again(launch.conf(workdir, {"spark.warmset.io": "io_uring"}, plugin=True))
+    assert_stock_and_right(child.call("storage.round_trip", level="MEMORY_AND_DISK"))
+    warnings = warmset_warnings(child.log_lines())
     assert len(warnings) == 1
     assert "spark.warmset.io: cannot start: " in warnings[0]
 
 
-@pytest.mark.parametrize("refused", ["huge pages", "io_uring"])
-def test_without_huge_pages_and_io_uring(launch: Launch, refused: str) -> None:
-    """One because the kernel refuses it, the other because a setting turns it off."""
-    pages, io = ("auto", "threads") if refused == "huge pages" else ("off", "auto")
-    prefix = sandbox.without_huge_pages() if refused == "huge pages" else sandbox.without_io_uring()
-    conf = {"spark.warmset.memory": "16m", "spark.warmset.hugePages": pages, "spark.warmset.io": io}
-    with launch(VERSION, conf, prefix=prefix) as child:
-        seen = child.call("storage.larger_than_memory", rows=1_500_000)
+def assert_threads_and_small_pages(child: SparkChild) -> None:
+    """More than the memory is cached rightly, by threads that read into base pages."""
+    seen = child.call("storage.larger_than_memory", rows=1_500_000)
     assert all(seen["right"])
     assert seen["stats"]["huge_bytes"] == 0
     assert seen["stats"]["io_backend"] == "threads"
     assert seen["stats"]["read_bytes_total"] > 0
     assert seen["left"] == 0
+
+
+def test_io_uring_is_refused_and_huge_pages_are_off(launch: Launch, no_io_uring: tuple[SparkChild, Path]) -> None:
+    child, workdir = no_io_uring
+    conf = {"spark.warmset.memory": "16m", "spark.warmset.hugePages": "off", "spark.warmset.io": "auto"}
+    child.start_again(launch.conf(workdir, conf, plugin=True))
+    assert_threads_and_small_pages(child)
+
+
+def test_huge_pages_are_refused_and_io_uring_is_off(launch: Launch) -> None:
+    conf = {"spark.warmset.memory": "16m", "spark.warmset.hugePages": "auto", "spark.warmset.io": "threads"}
+    with launch(VERSION, conf, prefix=sandbox.without_huge_pages()) as child:
+        assert_threads_and_small_pages(child)
 
 
 def test_flash_limit_loses_nothing(launch: Launch) -> None:

@@ -15,6 +15,7 @@ from e2e import paths
 from e2e.child import ScenarioFailed, SparkChild, StartFailed
 from e2e.cluster import Cluster, await_true, standalone
 from e2e.launch import Launch
+from harness.groups import memory_group, why_none
 
 VERSION = "4.2"
 ROWS_SUM = sum(range(2_400_000))
@@ -132,3 +133,35 @@ def test_required_stops_the_application(launch: Launch, cluster: Cluster, tmp_pa
     assert "spark.warmset.dir: /nonexistent/warmset" in log
     await_true(lambda: not cluster.state()["activeapps"], "the application has ended", 30)
     await_true(lambda: not cluster.files(), f"no files in {cluster.workdir}", 30)
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_executors_in_containers_of_their_own_are_not_killed(launch: Launch, tmp_path: Path) -> None:
+    """Two executors in memory cgroups of the size that Kubernetes is asked for, with the pool that they have there."""
+    container = {"spark.executor.memory": "512m", "spark.executor.memoryOverhead": "640m"}
+    with launch.warm(VERSION) as driver:
+        heap, overhead, pool = driver.call("spread.container", conf=container)
+    assert pool == 256 << 20, "640 MiB, less the 384 that a JVM gets by default"
+    with (
+        memory_group("executor-0", heap + overhead) as first,
+        memory_group("executor-1", heap + overhead) as second,
+    ):
+        if first is None or second is None:
+            pytest.skip(why_none())
+        groups = (first, second)
+        with (
+            standalone(VERSION, tmp_path / "cluster", [group.directory for group in groups]) as cluster,
+            connect(launch, cluster, container | {"spark.warmset.memory": str(pool)}) as child,
+        ):
+            application = child.hello["application"]
+            # 600 MB, which is more than both pools hold; each executor also feeds a Python process in its container.
+            seen = child.call("storage.larger_than_memory", rows=36_000_000, keep=True, seconds_max=300)
+            await_true(lambda: len(cluster.executors(application)) == 2, "both executors run", 30)
+            started = {executor.id for executor in cluster.executors(application)}
+            fill(child, tmp_path / "made")
+            child.call("spread.scan")
+            assert all(seen["right"]) and seen["groups"] == 9
+            assert started == {"0", "1"}, "an executor was replaced"
+            peaks = [group.peak_bytes() for group in groups]
+            assert all(peak and peak > pool for peak in peaks), f"the executors did not run in their groups: {peaks}"
+            assert [group.kills() for group in groups] == [0, 0]

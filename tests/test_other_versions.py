@@ -1,7 +1,8 @@
 """The Sparks that the other suites do not run on: cached DataFrames, RDDs, trainers and the tab work there, too.
 
-One driver per version serves all tests; its memory is smaller than some of the data. With `--full` the other suites run
-on Spark 4.3 as well.
+One driver per version serves all tests; its memory is smaller than some of the data. What a version may break is here:
+each way by which the plugin gets at Spark's inside is gone once. What depends less on the version (filters, trainers,
+one budget) comes with `--full`, by which the other suites run on Spark 4.3 as well.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def found_without(launch: Launch, version: str) -> list[str]:
-    """What the trainers find without the plugin."""
-    with launch.warm(version, plugin=False) as stock:
-        return stock.call("rdds.fit")["found"]
-
-
-@pytest.fixture(scope="module")
-def child(launch: Launch, version: str, found_without: list[str]) -> Iterator[SparkChild]:
-    """A session with its UI on, and RDDs in regions; the JVM has the one without the plugin behind it."""
+def child(launch: Launch, version: str) -> Iterator[SparkChild]:
+    """A session with its UI on, and RDDs in regions."""
     with launch.warm(version, CONF) as started:
         yield started
+
+
+# Before the session of all other tests, which then has its JVM.
+@pytest.mark.usefixtures("only_with_plugin")
+def test_objects_that_leave_the_heap(launch: Launch, version: str) -> None:
+    with launch.warm(version, SMALL_HEAP | {"spark.warmset.rdd.heapFirst": "true"}) as small:
+        assert_left_the_heap(small.call("rdds.leaving_the_heap"))
 
 
 @pytest.mark.parametrize("level", MEMORY_LEVELS)
@@ -52,6 +53,7 @@ def test_levels_that_keep_data_in_memory_use_regions(child: SparkChild, launch: 
     assert_round_trip(seen, in_regions=True, stock=launch.stock)
 
 
+@pytest.mark.full
 def test_filters(child: SparkChild, launch: Launch) -> None:
     assert_filters(child.call("storage.filters"), stock=launch.stock)
 
@@ -79,13 +81,6 @@ def test_rdds(child: SparkChild, launch: Launch, scenario: str) -> None:
 
 
 @pytest.mark.usefixtures("only_with_plugin")
-def test_trainers_find_what_they_find_without_the_plugin(child: SparkChild, found_without: list[str]) -> None:
-    seen = child.call("rdds.fit")
-    assert seen["found"] == found_without
-    assert seen["written"] > 0, "the trainers' data fits the memory, or was not in regions"
-
-
-@pytest.mark.usefixtures("only_with_plugin")
 def test_elements_round_trip_with_the_jar(child: SparkChild) -> None:
     assert_round_trips(child.call("elements.round_trips"))
 
@@ -103,6 +98,18 @@ def test_the_tab(child: SparkChild) -> None:
     assert "Memory budget over time" in page and "</html>" in page
 
 
+@pytest.mark.full
+@pytest.mark.usefixtures("only_with_plugin")
+def test_trainers_find_what_they_find_without_the_plugin(launch: Launch, version: str) -> None:
+    with launch.warm(version, plugin=False) as stock:
+        found = stock.call("rdds.fit")["found"]
+    with launch.warm(version, CONF) as child:
+        seen = child.call("rdds.fit")
+    assert seen["found"] == found
+    assert seen["written"] > 0, "the trainers' data fits the memory, or was not in regions"
+
+
+@pytest.mark.full
 @pytest.mark.usefixtures("only_with_plugin")
 def test_one_budget_and_objects_that_leave_the_heap(launch: Launch, version: str) -> None:
     with launch(version, SMALL_HEAP | {"spark.driver.memory": "512m", "spark.warmset.totalMemory": "640m"}) as child:

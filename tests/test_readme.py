@@ -1,4 +1,4 @@
-"""The README's commands do what it says, on a small table: what is run is read from README.md itself.
+"""The commands of the README and two more pages do what they say, on a small table: they are read from the pages.
 
 Only what belongs to the user is replaced (where the disk is, how much memory there is, where output goes, how large the
 table is), and what the tests have already: the jar that `make jar` built, the packages that `pip` would fetch again.
@@ -19,6 +19,7 @@ from e2e import paths
 from e2e.launch import Launch
 
 VERSION = "4.2"
+GUIDE = "docs/guide/spark.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Appended to the README's Python: what the cached view holds, and whether it holds it in regions.
 CHECK = """
@@ -38,18 +39,18 @@ print("seen:", json.dumps([coefficients, stats["total_budget_bytes"], spark.conf
 pytestmark = pytest.mark.usefixtures("only_with_plugin")
 
 
-def block(language: str, mark: str) -> str:
-    """The README's one code block in this language that has `mark` in it."""
-    text = (paths.REPOSITORY / "README.md").read_text()
+def block(language: str, mark: str, page: str = "README.md") -> str:
+    """The page's one code block in this language that has `mark` in it."""
+    text = (paths.REPOSITORY / page).read_text()
     found = [code for kind, code in FENCE.findall(text) if kind == language and mark in code]
-    assert len(found) == 1, f"README.md has {len(found)} {language} blocks with {mark!r}"
+    assert len(found) == 1, f"{page} has {len(found)} {language} blocks with {mark!r}"
     return found[0]
 
 
 def replaced(code: str, places: dict[str, str]) -> str:
     """The code with the user's own things in place of the README's; each must be there."""
     for theirs, ours in places.items():
-        assert theirs in code, f"README.md no longer has {theirs!r}"
+        assert theirs in code, f"the page no longer has {theirs!r}"
         code = code.replace(theirs, ours)
     return code
 
@@ -129,7 +130,7 @@ def test_python(workdir: Path, table: list[int]) -> None:
 
 
 def test_mllib(workdir: Path) -> None:
-    code = replaced(block("python", "LogisticRegression"), {"4g": "600m", "6g": "700m"})
+    code = replaced(block("python", "LogisticRegression", GUIDE), {"4g": "600m", "6g": "700m"})
     (workdir / "fit.py").write_text(code + CHECK_MLLIB)
     done = run(["python", "fit.py"], workdir)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -145,7 +146,7 @@ def test_sql(workdir: Path, table: list[int]) -> None:
         f"spark.eventLog.enabled true\nspark.eventLog.compress false\nspark.eventLog.dir file://{workdir}/events\n"
         "spark.warmset.stats.interval 100ms\n"
     )
-    code = replaced(block("sh", "spark-sql"), {"/mnt/nvme": str(workdir / "disk"), "8g": "64m"})
+    code = replaced(block("sh", "spark-sql", GUIDE), {"/mnt/nvme": str(workdir / "disk"), "8g": "64m"})
     (command,) = commands(code)
     done = run(["bash", "-c", command], workdir, {"SPARK_CONF_DIR": str(workdir)})
     assert done.returncode == 0, done.stderr[-2000:]
@@ -161,7 +162,7 @@ def test_looking_at_the_machine(workdir: Path) -> None:
     """In the root of the tree, where the README's reader stands; only the output goes elsewhere."""
     places = {"/mnt/nvme": f"{workdir}/disk", "man man/": f"man {workdir}/man/", "> warmset.bash": f"> {workdir}/bash"}
     filtered = []
-    for command in commands(replaced(block("sh", "doctor"), places)):
+    for command in commands(replaced(block("sh", "doctor --json", GUIDE), places)):
         done = subprocess.run(["bash", "-c", command], cwd=paths.REPOSITORY, capture_output=True, text=True)
         # Exit code 1 of doctor says that this machine is not ideal, which is no failure.
         codes = (0, 1) if re.search(r"doctor\b[^|]*$", command) else (0,)
@@ -189,7 +190,7 @@ def test_warm_starts(workdir: Path) -> None:
     assert done.stdout.startswith("Python 3") and done.stderr == ""
 
 
-@pytest.mark.parametrize("command", commands(block("sh", "make demo")))
+@pytest.mark.parametrize("command", commands(block("sh", "make demo", "docs/reference/make.md")))
 def test_make_knows_what_the_readme_makes(command: str) -> None:
     """`make` says what it would do; the steps themselves are what calls this test, and `.ci/run`."""
     words = command.split("#")[0].split()

@@ -22,6 +22,7 @@ from suite import Suite
 PYTHON = str(ROOT / "target" / "launch-venv" / "bin" / "python")
 WAIT_S = 1.2
 QUERY = Path(__file__).with_name("first_query.py")
+OPEN_LATER = Path(__file__).with_name("open_later.py")
 DATABASE = SCRATCH / "postgres" / "data"
 POSTGRES_PROGRAM = str(POSTGRES[-1]) if POSTGRES else "postgres"
 README = """# loading
@@ -37,8 +38,7 @@ cachestat(2), {warmed} MiB of memory warmed before each run, a disk throttled to
 second. **run** fetches when the trigger fires that two recordings have chosen, or before, after the start's own files,
 where the trigger would fire too late to hide the fetching. **launch-all** fetches everything at the program's start.
 
-Not installed: {missing}. Failed: {failed}. Not there: torch (its wheel from PyPI needs gigabytes of CUDA libraries),
-and libreoffice opening a file after its start.
+Not installed: {missing}. Failed: {failed}. Not there: torch (its wheel from PyPI needs gigabytes of CUDA libraries).
 
 {tables}
 ![seconds per program](loading.svg)
@@ -78,6 +78,12 @@ def first_query() -> Program:
     )
 
 
+def office() -> Program:
+    """An office that opens a file when it is up and idle."""
+    soffice = shutil.which("soffice") or "soffice"
+    return Program("libreoffice open", (PYTHON, str(OPEN_LATER), soffice, str(SCRATCH), str(WAIT_S)), needs=soffice)
+
+
 ALL = (
     python("scipy", "scipy.stats"),
     python("scikit-learn", "sklearn.ensemble"),
@@ -85,6 +91,7 @@ ALL = (
     r_package("ggplot2"),
     gdb("gdb symbols", str(SCRATCH / "symbols")),
     first_query(),
+    office(),
 )
 
 

@@ -1,19 +1,22 @@
-//! The library takes the unwinder of libgcc in: else every program that is started with it would load libgcc_s, too,
-//! which takes two fifths of the library's start. Where the compiler has no such archive, libgcc_s is loaded.
+//! Links the library to libc alone, and not to glibc's dynamic linker by its name, as libc's linker script does for one
+//! function: musl's dynamic linker finds no such file, and would end programs of musl that a served program starts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Where the compiler has a file of libc's.
+fn found(name: &str) -> Option<String> {
+    let output = Command::new("cc").arg(format!("-print-file-name={name}")).output().ok()?;
+    let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    Path::new(&path).is_absolute().then_some(path)
+}
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
-    let archive = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
-    let Ok(archive) = archive.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()) else {
-        return;
-    };
+    let (Some(shared), Some(rest)) = (found("libc.so.6"), found("libc_nonshared.a")) else { return };
     // The linker looks here first, and reads a library that is text as a script.
-    let script = out.join("libgcc_s.so");
-    if Path::new(&archive).is_absolute() && std::fs::write(script, format!("INPUT({archive})\n")).is_ok() {
+    if std::fs::write(out.join("libc.so"), format!("GROUP({shared} {rest})\n")).is_ok() {
         println!("cargo:rustc-link-search=native={}", out.display());
     }
 }

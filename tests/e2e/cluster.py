@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,18 @@ class Cluster:
             return json.load(answer)
 
     def executors(self, application: str) -> list[Executor]:
-        """The application's executor processes, found by their command lines."""
+        """The application's executor processes, found by their command lines.
+
+        Another cluster may have given an application the same name, so that they have to run in this one's directory.
+        """
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                here = (process / "cwd").readlink().is_relative_to(self.workdir / "work")
             except OSError:
                 continue
-            if "org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and application in words:
+            if here and "org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and application in words:
                 found.append(Executor(int(process.name), words[words.index("--executor-id") + 1]))
         return found
 
@@ -126,9 +131,33 @@ def _end(processes: list[subprocess.Popen]) -> None:
         process.wait(STOP_SECONDS_MAX)
 
 
+# Starts Java; an executor enters the first of the groups that no other has entered.
+IN_GROUPS = """#!/bin/sh
+case " $* " in *" org.apache.spark.executor.CoarseGrainedExecutorBackend "*)
+    for group in {groups}; do
+        if mkdir "{workdir}/entered-$(basename "$group")" 2>/dev/null; then
+            echo $$ > "$group/cgroup.procs" || exit 1
+            break
+        fi
+    done
+esac
+exec {java} "$@"
+"""
+
+
+def _java_in_groups(workdir: Path, groups: Sequence[Path]) -> Path:
+    """A home of Java whose executors run in these groups, as in a cluster manager's containers."""
+    java = Path(shutil.which("java") or "java").resolve()
+    program = workdir / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(IN_GROUPS.format(groups=" ".join(map(str, groups)), workdir=workdir, java=java))
+    program.chmod(0o755)
+    return workdir / "java"
+
+
 @contextlib.contextmanager
-def standalone(version: str, workdir: Path) -> Iterator[Cluster]:
-    """Starts a cluster and waits until its workers have registered."""
+def standalone(version: str, workdir: Path, groups: Sequence[Path] = ()) -> Iterator[Cluster]:
+    """Starts a cluster and waits until its workers have registered; its first executors run in these cgroups."""
     for name in ("local", "regions", "work"):
         (workdir / name).mkdir(parents=True)
     port, web_port = _free_port(), _free_port()
@@ -138,6 +167,8 @@ def standalone(version: str, workdir: Path) -> Iterator[Cluster]:
         "SPARK_DAEMON_MEMORY": "256m",
         "PYSPARK_PYTHON": str(paths.interpreter(version)),
     }
+    if groups:
+        env["JAVA_HOME"] = str(_java_in_groups(workdir, groups))
     package = "org.apache.spark.deploy"
     host = ["--host", "127.0.0.1"]
     master = [f"{package}.master.Master", *host, "--port", str(port), "--webui-port", str(web_port)]

@@ -35,4 +35,6 @@ def left_after_collection(spark: SparkSession, seconds_max: float = 15.0) -> int
 
 def not_linked(spark: SparkSession) -> list[str]:
     """What the plugin's classes name and this Spark lacks, by the plugin's own look."""
-    return list(spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(spark._jvm.io.warmset.spark.Linkage.missing()))
+    missing = spark._jvm.io.warmset.spark.Linkage.missing()
+    found = (missing.frames(), missing.rdds(), missing.common())
+    return [each for part in found for each in spark._jvm.scala.jdk.javaapi.CollectionConverters.asJava(part)]

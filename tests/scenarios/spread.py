@@ -60,3 +60,13 @@ def slow_scan(_: SparkSession, started: str, pause_s: float) -> int:
 def release(_: SparkSession) -> None:
     """Lets the cache go."""
     _kept.pop("cached").unpersist(blocking=True)
+
+
+def container(spark: SparkSession, conf: dict[str, str]) -> list[int]:
+    """What executors get on Kubernetes with these settings: heap, overhead, and of this the pool, in bytes."""
+    jvm = spark._jvm
+    settings = jvm.org.apache.spark.SparkConf(False).set("spark.master", "k8s://https://localhost")
+    for key, value in conf.items():
+        settings.set(key, value)
+    asked = jvm.io.warmset.spark.ContainerRule.of(settings).get()
+    return [asked.heapBytes(), asked.overheadBytes(), asked.poolBytesMax()]

@@ -5,6 +5,7 @@ Rows are returned as lists of strings, so that decimals are compared exactly.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,9 +31,17 @@ def cache(spark: SparkSession) -> dict[str, bool]:
     return {table: spark.catalog.isCached(table) for table in TABLES}
 
 
-def query(spark: SparkSession, text: str) -> dict[str, object]:
-    """Runs one query; returns its rows and how many cached relations its plan scans."""
-    frame = spark.sql(text)
-    rows = [[str(value) for value in row] for row in frame.collect()]
-    plan = frame._jdf.queryExecution().withCachedData().toString()
-    return {"rows": rows, "cached_scans": plan.count("InMemoryRelation")}
+def query(spark: SparkSession, text: str, settings: dict[str, str] | None = None) -> dict[str, object]:
+    """Runs one query; returns its rows, how many cached relations its plan scans, and the joins that were run."""
+    for key, value in (settings or {}).items():
+        spark.conf.set(key, value)
+    try:
+        frame = spark.sql(text)
+        rows = [[str(value) for value in row] for row in frame.collect()]
+        execution = frame._jdf.queryExecution()
+        joins = re.findall(r"(\w+Join)\b", execution.executedPlan().toString().split("== Initial Plan ==")[0])
+        scans = execution.withCachedData().toString().count("InMemoryRelation")
+        return {"rows": rows, "cached_scans": scans, "joins": joins}
+    finally:
+        for key in settings or {}:
+            spark.conf.unset(key)

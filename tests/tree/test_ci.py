@@ -13,7 +13,7 @@ SKIPPED a_read_only_file_system: mounting a tmpfs needs root
 SKIPPED [1] tests/test_bad_input.py:40: needs a mount namespace
 - reserved huge pages !!! CANCELED !!!
 ======= 40 passed, 1 skipped in 300.00s =======
-Tests: succeeded 90, failed 0, canceled 1, ignored 0, pending 0
+[INFO]      [java] Tests: succeeded 90, failed 0, canceled 1, ignored 0, in 30 suites, 0 of them aborted
 result: {"ok": true}
 """
 NOT_SAID = """\

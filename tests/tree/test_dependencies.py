@@ -32,12 +32,15 @@ UNSAFE_IN = {"platform", "jni", "py", "direct", "region", "tables"}
 UNSAFE_FILES_OF_REGION_MAX = 4
 
 PLUGIN = Path("spark/src/main/scala/io/warmset/spark")
-PARTS = {"cachedframes", "rddblocks", "memorysplit"}
+PARTS = {"cachedframes", "rddblocks", "memorysplit", "ui"}
+# What of the tab needs what Spark keeps to itself.
+TAB = Path("spark/src/main/scala/org/apache/spark/ui/warmset")
 # What of the package itself uses its parts. All else in it, and outside, uses none.
 USES_PARTS = {
     "BlockOwnership": {"cachedframes", "rddblocks"},
     "WarmsetSerializer": {"cachedframes"},
     "StoreHolder": {"memorysplit"},
+    "StatsReporter": {"ui"},
 }
 ENTRY = {"BlockOwnership", "WarmsetExtensions", "WarmsetPlugin", "WarmsetSerializer"}
 SETTINGS = {"MemoryRule", "StoreRoom", "TaskSlots", "WarmsetConf"}
@@ -56,6 +59,22 @@ def crate(package: dict) -> str:
 
 def is_ours(package: dict) -> bool:
     return Path(package["manifest_path"]).parent.parent == ROOT / "crates"
+
+
+REGION = Path("crates/region/src")
+
+
+def test_modules_of_the_region_store_import_one_way():
+    imports = {}
+    for path in sorted((ROOT / REGION).glob("*.rs")):
+        code = path.read_text().split("#[cfg(test)]")[0]
+        named = re.findall(r"^\s*(?:pub(?:\(crate\))? )?use crate::(\w+)", code, re.MULTILINE)
+        imports[path.stem] = {name for name in named if (ROOT / REGION / f"{name}.rs").is_file()}
+    del imports["lib"]
+    while imports:
+        leaves = {name for name, used in imports.items() if not used & imports.keys()}
+        assert leaves, f"these import one another: {imports}"
+        imports = {name: used for name, used in imports.items() if name not in leaves}
 
 
 def test_dependencies_run_one_way():
@@ -130,10 +149,12 @@ def test_the_parts_of_the_plugin_are_known():
 def test_dependencies_in_the_plugin_run_one_way(path: Path):
     used = names_used(path)
     if part(path) is None:
-        allowed = USES_PARTS.get(path.stem, set()) if path.parent == PLUGIN else set()
+        allowed = USES_PARTS.get(path.stem, set()) if path.parent == PLUGIN else {"ui"} if path.parent == TAB else set()
         assert used & PARTS <= allowed, f"{path} may not use {sorted(used & PARTS - allowed)}"
     elif part(path) == "memorysplit":
         assert used <= SETTINGS, f"{path} may not use {sorted(used - SETTINGS)}"
+    elif part(path) == "ui":
+        assert used <= {"StatsReport", "ui"}, f"{path} may not use {sorted(used - {'StatsReport', 'ui'})}"
     else:
         banned = PARTS | ENTRY | {"_"}
         assert not used & banned, f"{path} may not use {sorted(used & banned)}"

@@ -138,7 +138,7 @@ struct rare {
 };
 
 /* What each part offers; each table ends with a NULL name. */
-extern struct entry io_entries[], file_entries[], process_entries[];
+extern struct entry io_entries[], file_entries[], process_entries[], more_entries[];
 extern struct rare rare_entries[], thread_entries[];
 
 /* The next random number (splitmix64). */

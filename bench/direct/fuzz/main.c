@@ -28,7 +28,8 @@ static const char USAGE[] =
 
 /* ---- One step */
 
-static struct entry *const TABLES[] = {io_entries, file_entries, process_entries};
+static struct entry *const TABLES[] = {io_entries, file_entries, process_entries, more_entries};
+enum { TABLES_COUNT = sizeof TABLES / sizeof *TABLES };
 static struct rare *const RARE[] = {rare_entries, thread_entries};
 
 static struct entry *draw_entry(void)
@@ -36,11 +37,11 @@ static struct entry *draw_entry(void)
     static long total[2];
     int child = w.depth > 0;
     if (!total[child])
-        for (int t = 0; t < 3; t++)
+        for (int t = 0; t < TABLES_COUNT; t++)
             for (struct entry *each = TABLES[t]; each->name; each++)
                 total[child] += !child || each->when & CHILD ? each->weight : 0;
     long at = below(total[child]);
-    for (int t = 0; t < 3; t++)
+    for (int t = 0; t < TABLES_COUNT; t++)
         for (struct entry *each = TABLES[t]; each->name; each++) {
             if (child && !(each->when & CHILD))
                 continue;
@@ -239,7 +240,7 @@ static int run(void)
     double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
     printf("{\"seed\": %llu, \"ops\": %ld, \"seconds\": %.3f, \"ops_per_s\": %.0f, \"done\": {",
            (unsigned long long)w.options.seed, w.options.ops, seconds, (double)w.options.ops / seconds);
-    for (int t = 0; t < 3; t++)
+    for (int t = 0; t < TABLES_COUNT; t++)
         for (struct entry *each = TABLES[t]; each->name; each++)
             printf("\"%s\": [%ld, %ld], ", each->name, each->done, each->ok);
     for (int t = 0; t < 2; t++)

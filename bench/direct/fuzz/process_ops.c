@@ -29,17 +29,31 @@ static long end_of(pid_t pid)
     return 0;
 }
 
+static pid_t child_of(pid_t pid, uint64_t seed, long steps)
+{
+    if (pid == 0)
+        _exit(run_child(seed, steps));
+    if (pid < 0)
+        abort();
+    return pid;
+}
+
 static void op_fork(struct call *call)
 {
     uint64_t seed = draw();
     long steps = 1 + below(20);
     call->a = steps;
-    pid_t pid = fork();
-    if (pid == 0)
-        _exit(run_child(seed, steps));
-    if (pid < 0)
-        abort();
-    end_of(pid);
+    end_of(child_of(fork(), seed, steps));
+}
+
+/* Without what fork() tells libraries. */
+static void op_copy(struct call *call)
+{
+    uint64_t seed = draw();
+    long steps = 1 + below(20);
+    call->a = steps;
+    bool raw = one_in(2);
+    end_of(child_of(raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : _Fork(), seed, steps));
 }
 
 /* A daemon's habit: closes all numbers that it knows nothing of. What the library keeps must survive that. */
@@ -348,6 +362,7 @@ struct entry process_entries[] = {
 
 struct rare rare_entries[] = {
     {"fork", 4000, op_fork, 0},
+    {"copy", 6000, op_copy, 0},
     {"close all", 15000, op_close_all, 0},
     {"program", 12000, op_program, 0},
     {NULL, 0, NULL, 0},

@@ -28,9 +28,10 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Record what a program reads, for `warmset run`
     ///
-    /// Runs the program once, to its end, and writes a profile. The files may be in the page cache already. As root, the
-    /// kernel's page-cache tracepoints and fanotify show what is read; for other users, ptrace does. If the program reads
-    /// in several bursts, a second `learn` chooses what starts the fetching of each. The exit code is the program's.
+    /// Runs the program once, to its end or until it is asked to end, as by ctrl-C, and writes a profile. The files may be
+    /// in the page cache already. As root, the kernel's page-cache tracepoints and fanotify show what is read; for other
+    /// users, ptrace does. If the program reads in several bursts, a second `learn` chooses what starts the fetching of
+    /// each. The exit code is the program's.
     Learn(LearnArgs),
     /// Start a program while its files are prefetched
     ///
@@ -168,7 +169,7 @@ pub enum ProfileCommand {
     },
     /// Show when a program reads how much
     Show {
-        /// The profile's name, from `warmset profile list`
+        /// The profile's name, from `warmset profile list`; its program's will do if that has only one profile
         name: String,
         /// Write JSON (schema 2)
         #[arg(long)]
@@ -181,7 +182,7 @@ pub enum ProfileCommand {
     Check,
     /// Remove profiles
     Rm {
-        /// Their names, from `warmset profile list`
+        /// Their names, as for `warmset profile show`
         #[arg(required = true)]
         names: Vec<String>,
     },

@@ -4,6 +4,7 @@
 //! execution failed; `warmset tier` has more.
 
 mod args;
+mod command;
 mod direct;
 mod doctor;
 mod generate;

@@ -40,7 +40,8 @@ fn rendered() -> String {
          | 0 | done; for `doctor`: every finding is `ok` |\n\
          | 1 | `doctor` has a finding that is `warn` or `bad`; `profile check` found a profile to learn again |\n\
          | 2 | the call was wrong, or it could not be carried out (the message says why) |\n\n\
-         `warmset learn` and `warmset run` end with the exit code of the program; 127 says that there is no such program.\n\n\
+         `warmset learn` and `warmset run` end with the exit code of the program; 127 says that there is no such program,\n\
+         126 that it cannot be executed.\n\n\
          `NO_COLOR` is respected. `warmset doctor --json` has a field `schema`, now 1, that is raised when a field is\n\
          renamed, removed, or changes its meaning; `data` within a finding belongs to the check.\n",
     );

@@ -12,7 +12,7 @@ macro_rules! positional {
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(fd: c_int, buffer: $buffer, bytes: size_t, offset: off64_t) -> ssize_t {
+        pub unsafe extern "C-unwind" fn $name(fd: c_int, buffer: $buffer, bytes: size_t, offset: off64_t) -> ssize_t {
             let kernel = move |buffer: *mut c_void, bytes: size_t, offset: off64_t| {
                 next!($name: fn(c_int, *mut c_void, size_t, off64_t) -> ssize_t; fd, buffer, bytes, offset)
             };
@@ -30,7 +30,7 @@ macro_rules! at_position {
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(fd: c_int, buffer: $buffer, bytes: size_t) -> ssize_t {
+        pub unsafe extern "C-unwind" fn $name(fd: c_int, buffer: $buffer, bytes: size_t) -> ssize_t {
             let kernel = move || next!($name: fn(c_int, $buffer, size_t) -> ssize_t; fd, buffer, bytes);
             // SAFETY: the caller's arguments.
             unsafe { transfer_here(fd, Way::$way, buffer as *mut c_void, bytes, kernel) }
@@ -57,7 +57,7 @@ macro_rules! vectors_at_position {
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
+        pub unsafe extern "C-unwind" fn $name(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t {
             let kernel = move || next!($name: fn(c_int, *const iovec, c_int) -> ssize_t; fd, vector, count);
             // SAFETY: the caller's arguments.
             unsafe { transfer_vector(fd, Way::$way, vector, count, None, kernel) }
@@ -73,7 +73,7 @@ macro_rules! vectors {
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(fd: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t {
+        pub unsafe extern "C-unwind" fn $name(fd: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t {
             let kernel =
                 move || next!($name: fn(c_int, *const iovec, c_int, off64_t) -> ssize_t; fd, vector, count, offset);
             // SAFETY: the caller's arguments.
@@ -90,7 +90,7 @@ macro_rules! flagged {
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
+        pub unsafe extern "C-unwind" fn $name(
             fd: c_int,
             vector: *const iovec,
             count: c_int,
@@ -121,7 +121,12 @@ flagged!(preadv2 Read, preadv64v2 Read, pwritev2 Write, pwritev64v2 Write);
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(fd: c_int, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn __read_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    room: size_t,
+) -> ssize_t {
     if bytes > room {
         return next!(__read_chk: fn(c_int, *mut c_void, size_t, size_t) -> ssize_t; fd, buffer, bytes, room);
     }
@@ -135,7 +140,7 @@ macro_rules! fortified {
         /// # Safety
         /// As libc's.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(
+        pub unsafe extern "C-unwind" fn $name(
             fd: c_int,
             buffer: *mut c_void,
             bytes: size_t,

@@ -42,6 +42,9 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
     let active = stats::mine().enter();
     let shown = descriptors::shown(fd)?;
     let file = files::at(shown.index);
+    if crate::served::has_ring() && is_another_now(fd, file) {
+        return None;
+    }
     let offset = usize::try_from(offset).ok().filter(|_| bytes > 0)?;
     let end = offset.checked_add(bytes)?;
     let may_write = shown.can_write && file.is_dated() && crate::served::may_write_to(end);
@@ -60,6 +63,17 @@ fn prepare(fd: c_int, way: Way, bytes: usize, offset: i64, in_parts: bool) -> Op
         return None;
     }
     Some(Operation { active, file, offset, limit, served })
+}
+
+/// Whether the descriptor was closed and opened again unseen; then nothing is known of it any more.
+#[cold]
+#[inline(never)]
+fn is_another_now(fd: c_int, file: &files::File) -> bool {
+    let is_another = !kernel::keeping_errno(|| file.is_of(fd));
+    if is_another {
+        descriptors::forget(fd);
+    }
+    is_another
 }
 
 /// What the program passed: where the bytes go to or come from.

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, Ordering};
 use libc::c_int;
 
 use crate::shared::{self, Identity};
-use crate::{fault, files, kernel, lock, served, stats};
+use crate::{fault, files, kernel, lifetime, lock, served, stats};
 
 /// Higher descriptors go to the kernel.
 const DESCRIPTORS: usize = 1 << 16;
@@ -131,7 +131,9 @@ pub fn belong_to_this_process() {
 
 /// A descriptor appends from now on; so do its copies, and which ones these are is not known.
 pub fn appends_now() {
-    shared::count_append();
+    if served::any() {
+        shared::count_append();
+    }
 }
 
 /// Whether no descriptor was made to append since it was looked at; if one was, none shows anything any more.
@@ -152,8 +154,16 @@ fn forget_appends(now: u32) -> bool {
     false
 }
 
+/// Whether they are; a child of `vfork` has its parent's.
 pub fn are_this_process_s() -> bool {
+    lifetime::notice_copy();
     kernel::process() == OWNER.load(Ordering::Relaxed)
+}
+
+/// Descriptors that show a file.
+pub fn showing(index: usize) -> impl Iterator<Item = c_int> {
+    let all = from_to(0, u32::MAX).map(|fd| fd as c_int);
+    all.filter(move |&fd| shown(fd).is_some_and(|shown| shown.index == index))
 }
 
 /// The file that a descriptor shows. Asked within an operation, the file's mapping stays until that ends.
@@ -236,6 +246,9 @@ enum Found {
 
 fn classify(fd: c_int) -> Found {
     served::resolve();
+    if served::maps_no_more() {
+        return Found::Kernel;
+    }
     let Some(stat) = kernel::fstat(fd) else {
         return Found::Kernel;
     };
@@ -260,8 +273,7 @@ fn classify(fd: c_int) -> Found {
         return Found::Later;
     }
     // Only the owner may set the times; and a kernel's write takes set-user-ID bits away.
-    // SAFETY: geteuid always succeeds.
-    let user = unsafe { libc::geteuid() };
+    let user = kernel::user();
     let can_write = access == libc::O_RDWR
         && flags & libc::O_APPEND == 0
         && !served::is_strict()
@@ -290,45 +302,38 @@ pub fn forget_file(fd: c_int) {
     let Some(slot) = slot(fd) else {
         return;
     };
-    match slot.load(Ordering::Relaxed) & TAG {
-        SHOWN => kernel::keeping_errno(|| {
+    match slot.load(Ordering::Relaxed) {
+        UNKNOWN => {}
+        seen if seen & TAG == SHOWN => kernel::keeping_errno(|| {
             if are_this_process_s() {
                 lock::with(|| forget_shown(fd, slot));
             }
         }),
-        _ => renew_slot(slot),
+        _ => slot.store(UNKNOWN, Ordering::SeqCst),
     }
 }
 
 fn forget_shown(fd: c_int, slot: &AtomicU32) {
     if let Some(Shown { index, .. }) = shown(fd) {
-        files::at(index).date();
+        files::date(index);
         slot.store(UNKNOWN, Ordering::SeqCst);
         files::leave(index);
     }
 }
 
-/// A descriptor is new, of a description that others may have: whatever is known is of one that had its number.
+/// A descriptor is new, of a description that others may have: whatever is known is of one that had its number, and may
+/// have been closed by a way that is not seen.
 pub fn renew(fd: c_int) {
-    if let Some(slot) = slot(fd) {
-        renew_slot(slot);
-        share_description(fd);
-    }
+    forget(fd);
 }
 
 /// The same for a file that was opened by this call: nobody else has its description yet.
 pub fn renew_opened(fd: c_int) {
-    if let (Some(slot), Some(position)) = (slot(fd), position_slot(fd)) {
-        renew_slot(slot);
+    if let Some(position) = position_slot(fd) {
+        forget_file(fd);
         raise_high(fd);
         ALL[fd as usize].user.store(0, Ordering::Relaxed);
         position.store(1, Ordering::Relaxed);
-    }
-}
-
-fn renew_slot(slot: &AtomicU32) {
-    if slot.load(Ordering::Relaxed) != UNKNOWN {
-        slot.store(UNKNOWN, Ordering::SeqCst);
     }
 }
 

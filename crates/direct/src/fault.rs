@@ -1,13 +1,15 @@
 //! The handlers of SIGSEGV and SIGBUS: a fault in a copy of `copy` ends that copy, all others go to the program.
 //!
 //! They are installed when the first file is mapped. From then on the program sets and reads its own actions for these
-//! two signals as before, but here; and it can't block them, since a blocked fault kills the process.
+//! two signals as before, but here. The program can't block them from its start on, since a blocked fault kills the
+//! process, and a thread keeps what it blocked before.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use libc::{c_int, c_void, sigaction as Action, siginfo_t, sigset_t};
 
 use crate::copy;
-use crate::kernel::{keeping_errno, next, set_errno};
+use crate::kernel::{keeping_errno, next, raw, set_errno};
+use crate::served;
 
 /// The program's action for one of the signals.
 struct Program {
@@ -31,6 +33,24 @@ fn word(set: &mut sigset_t) -> &mut u64 {
     // SAFETY: a sigset_t is an array of longs, at least one.
     unsafe { &mut *(set as *mut sigset_t).cast() }
 }
+
+const FAULTS: u64 = 1 << (libc::SIGSEGV - 1) | 1 << (libc::SIGBUS - 1);
+
+/// The process may have inherited that they are blocked.
+pub fn allow_faults() {
+    // SAFETY: the kernel reads a set of the size that is given.
+    keeping_errno(|| unsafe {
+        raw!(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_UNBLOCK,
+            &raw const FAULTS_SET,
+            core::ptr::null::<u8>(),
+            size_of::<u64>()
+        )
+    });
+}
+
+static FAULTS_SET: u64 = FAULTS;
 
 fn empty_action() -> Action {
     // SAFETY: of integers and an optional function pointer, all of which may be zero.
@@ -149,9 +169,15 @@ fn run(
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+pub unsafe extern "C-unwind" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     let Some(program) = program(signal).filter(|_| INSTALLED.load(Ordering::Acquire)) else {
-        return real_sigaction(signal, new, old);
+        if new.is_null() || !served::any() {
+            return real_sigaction(signal, new, old);
+        }
+        // SAFETY: the caller passes a valid structure. What its handler reads may fault, too.
+        let mut new = unsafe { *new };
+        *word(&mut new.sa_mask) &= !FAULTS;
+        return real_sigaction(signal, &new, old);
     };
     let before = program.action();
     // SAFETY: the caller passes valid structures or null.
@@ -169,16 +195,52 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn signal(signal: c_int, handler: usize) -> usize {
-    if program(signal).is_none() || !INSTALLED.load(Ordering::Acquire) {
-        return next!(signal: fn(c_int, usize) -> usize; signal, handler);
-    }
+pub unsafe extern "C-unwind" fn __sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
+    // SAFETY: it is the same call.
+    unsafe { sigaction(signal, new, old) }
+}
+
+/// The older functions, each with the flags that libc gives its actions.
+macro_rules! signals {
+    ($($name:ident $flags:expr),*) => {$(
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(signal: c_int, handler: usize) -> usize {
+            if program(signal).is_none() || !INSTALLED.load(Ordering::Acquire) {
+                return next!($name: fn(c_int, usize) -> usize; signal, handler);
+            }
+            set_handler(signal, handler, $flags)
+        }
+    )*};
+}
+
+const ONCE: c_int = libc::SA_RESETHAND | libc::SA_NODEFER;
+signals!(signal libc::SA_RESTART, bsd_signal libc::SA_RESTART, ssignal libc::SA_RESTART);
+signals!(sysv_signal ONCE, __sysv_signal ONCE, sigset 0);
+
+const SIG_HOLD: usize = 2;
+
+/// Of one of the two signals, whose real handlers are this library's. What was to be blocked is not.
+fn set_handler(signal: c_int, handler: usize, flags: c_int) -> usize {
     let (mut new, mut old) = (empty_action(), empty_action());
     new.sa_sigaction = handler;
-    new.sa_flags = libc::SA_RESTART;
+    new.sa_flags = flags;
+    let new = if handler == SIG_HOLD { core::ptr::null() } else { &raw const new };
     // SAFETY: both are structures of this function.
-    unsafe { sigaction(signal, &new, &mut old) };
+    unsafe { sigaction(signal, new, &mut old) };
     old.sa_sigaction
+}
+
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sigignore(signal: c_int) -> c_int {
+    if program(signal).is_none() || !INSTALLED.load(Ordering::Acquire) {
+        return next!(sigignore: fn(c_int) -> c_int; signal);
+    }
+    set_handler(signal, libc::SIG_IGN, 0);
+    0
 }
 
 impl crate::kernel::Failed for usize {
@@ -190,28 +252,30 @@ fn mask_without_faults(
     new: *const sigset_t,
     call: impl FnOnce(*const sigset_t) -> c_int,
 ) -> c_int {
-    if new.is_null() || how == libc::SIG_UNBLOCK || !INSTALLED.load(Ordering::Acquire) {
+    if new.is_null() || how == libc::SIG_UNBLOCK || !served::any() {
         return call(new);
     }
     // SAFETY: the caller passes a valid set.
     let mut set = unsafe { *new };
-    for signal in SIGNALS {
-        *word(&mut set) &= !(1 << (signal - 1));
-    }
+    *word(&mut set) &= !FAULTS;
     call(&set)
 }
 
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_sigmask(
+    how: c_int,
+    new: *const sigset_t,
+    old: *mut sigset_t,
+) -> c_int {
     mask_without_faults(how, new, |new| real_mask(how, new, old))
 }
 
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
+pub unsafe extern "C-unwind" fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
     mask_without_faults(how, new, |new| match real_mask(how, new, old) {
         0 => 0,
         errno => {

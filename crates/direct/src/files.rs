@@ -11,9 +11,10 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::kernel::raw;
 use crate::shared::{self, Identity};
 use crate::stats::{self, SLOTS};
-use crate::{copy, kernel};
+use crate::{copy, descriptors, kernel, lifetime};
 
 pub const PAGE: usize = 4096;
 const FILES: usize = 2048;
@@ -39,6 +40,8 @@ pub struct File {
     /// Its times are of the first write since then, or later.
     dated: AtomicBool,
     writer: AtomicI32,
+    /// What lies beyond may have holes that the kernel does not tell this user of.
+    known_bytes: AtomicUsize,
     /// Descriptors that show it; changed under the lock.
     references: AtomicU32,
     state: AtomicU32,
@@ -64,6 +67,7 @@ static ALL: [File; FILES] = [const {
         dirty: AtomicBool::new(false),
         dated: AtomicBool::new(false),
         writer: AtomicI32::new(0),
+        known_bytes: AtomicUsize::new(0),
         references: AtomicU32::new(0),
         state: AtomicU32::new(FREE),
     }
@@ -86,18 +90,31 @@ fn map_table(bytes: usize) -> Option<*mut u8> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: the kernel chooses the address, so nothing that is mapped is replaced.
-    let base = unsafe { libc::syscall(libc::SYS_mmap, 0usize, bytes, protection, flags, -1, 0usize) };
+    let base = unsafe { raw!(libc::SYS_mmap, 0usize, bytes, protection, flags, -1i32, 0usize) };
     (base > 0).then_some(base as *mut u8)
 }
 
 fn unmap(base: *mut u8, length: usize) {
     // SAFETY: the caller got this mapping from the kernel, and nothing uses it any more.
-    unsafe { libc::syscall(libc::SYS_munmap, base, length) };
+    unsafe { raw!(libc::SYS_munmap, base, length) };
+}
+
+/// Up to where holes are known. To those who may not write a file the kernel says that it has none: they get a whole one,
+/// as it is now, or none.
+fn known_bytes(stat: &libc::stat, writable: bool) -> Option<usize> {
+    let user = kernel::user();
+    if writable || user == stat.st_uid || user == 0 {
+        return Some(usize::MAX);
+    }
+    const BLOCK: i64 = 512;
+    let is_whole = stat.st_blocks.saturating_mul(BLOCK) >= stat.st_size;
+    usize::try_from(stat.st_size).ok().filter(|_| is_whole)
 }
 
 /// The file of a descriptor, mapped, with one more reference. Under the lock.
 pub fn shown(fd: libc::c_int, stat: &libc::stat, writable: bool) -> Option<usize> {
     let size = usize::try_from(stat.st_size).ok()?;
+    let known_bytes = known_bytes(stat, writable)?;
     let is_same = |file: &File| {
         file.state.load(Ordering::Relaxed) == USED
             && file.device.load(Ordering::Relaxed) == stat.st_dev
@@ -127,6 +144,7 @@ pub fn shown(fd: libc::c_int, stat: &libc::stat, writable: bool) -> Option<usize
     file.device.store(stat.st_dev, Ordering::Relaxed);
     file.inode.store(stat.st_ino, Ordering::Relaxed);
     file.writable.store(writable, Ordering::Relaxed);
+    file.known_bytes.store(known_bytes, Ordering::Relaxed);
     file.dirty.store(false, Ordering::Relaxed);
     file.dated.store(false, Ordering::Relaxed);
     file.references.store(1, Ordering::Relaxed);
@@ -203,8 +221,36 @@ pub fn forget_dirt() {
 
 /// Brings the times of all files up to date that were written here.
 pub fn date_all() {
-    if ANY_DIRTY.load(Ordering::Relaxed) && ANY_DIRTY.swap(false, Ordering::AcqRel) {
-        known().iter().for_each(File::date);
+    if ANY_DIRTY.load(Ordering::Relaxed) {
+        date_dirty();
+    }
+}
+
+#[inline(never)]
+fn date_dirty() {
+    // A copy of the process has nothing to bring up to date.
+    lifetime::notice_copy();
+    if ANY_DIRTY.swap(false, Ordering::AcqRel) {
+        (0..known().len()).for_each(date);
+    }
+}
+
+/// Brings a file's times up to date, if it was written here: by a descriptor that is its own, now and in this process.
+/// A child of `vfork` may have closed its parent's, or have something else there; then that is left to the parent.
+pub fn date(index: usize) {
+    let file = &ALL[index];
+    if !file.dirty.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    let writer = file.writer.load(Ordering::Relaxed);
+    let is_own = |&fd: &libc::c_int| kernel::keeping_errno(|| file.is_of(fd));
+    match Some(writer).filter(is_own).or_else(|| descriptors::showing(index).find(is_own)) {
+        Some(fd) => {
+            file.dated.store(false, Ordering::Relaxed);
+            kernel::touch(fd);
+        }
+        None if !descriptors::are_this_process_s() => file.wrote_by(writer),
+        None => {}
     }
 }
 
@@ -316,7 +362,7 @@ impl File {
         let pages = LOOK.min(self.length.load(Ordering::Relaxed) / PAGE - first);
         // SAFETY: a range of this file's mapping, and a table of a byte for each of its pages.
         let result = kernel::keeping_errno(|| unsafe {
-            libc::syscall(libc::SYS_mincore, self.address(first * PAGE), pages * PAGE, found.as_mut_ptr())
+            raw!(libc::SYS_mincore, self.address(first * PAGE), pages * PAGE, found.as_mut_ptr())
         });
         if result != 0 {
             return;
@@ -329,7 +375,7 @@ impl File {
             };
             // SAFETY: a range of this file's mapping; what its pages hold does not change.
             kernel::keeping_errno(|| unsafe {
-                libc::syscall(libc::SYS_madvise, self.address(first * PAGE), pages * PAGE, advice)
+                raw!(libc::SYS_madvise, self.address(first * PAGE), pages * PAGE, advice)
             });
         }
         for word in 0..pages.div_ceil(64) {
@@ -366,7 +412,8 @@ impl File {
         let Some(limit) = size.checked_sub(1).map(|last| last / PAGE * PAGE) else {
             return;
         };
-        if limit <= self.limit() || !self.is_mapped(limit + PAGE) {
+        let is_known = limit < self.known_bytes.load(Ordering::Relaxed);
+        if limit <= self.limit() || !is_known || !self.is_mapped(limit + PAGE) {
             return;
         }
         if !self.is_present(limit, 1) {
@@ -405,11 +452,11 @@ impl File {
         }
     }
 
-    /// Brings the file's times up to date, if it was written here.
-    pub fn date(&self) {
-        if self.dirty.swap(false, Ordering::AcqRel) {
-            self.dated.store(false, Ordering::Relaxed);
-            kernel::touch(self.writer.load(Ordering::Relaxed));
-        }
+    /// Whether an open descriptor is of this file.
+    pub fn is_of(&self, fd: libc::c_int) -> bool {
+        kernel::fstat(fd).is_some_and(|stat| {
+            stat.st_dev == self.device.load(Ordering::Relaxed)
+                && stat.st_ino == self.inode.load(Ordering::Relaxed)
+        })
     }
 }

@@ -5,7 +5,7 @@
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use libc::{c_int, c_void};
+use libc::{c_int, c_long, c_void};
 
 /// The next definition of a symbol after this library's: libc's. Found at the first call.
 pub struct Next {
@@ -34,7 +34,14 @@ impl Next {
     }
 }
 
-/// Calls libc's own function of this name and type; fails with `ENOSYS` if there is none.
+/// Whether the libc of this process is the one that this library is made for.
+pub fn has_glibc() -> bool {
+    // SAFETY: the name is a C string, and RTLD_DEFAULT is a handle that dlsym knows.
+    !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr()) }.is_null()
+}
+
+/// Calls libc's own function of this name and type; fails with `ENOSYS` if there is none. Where a thread is cancelled in
+/// it, the stack is unwound through this library, and what this holds is given back.
 macro_rules! next {
     ($name:ident: fn($($type:ty),*) -> $ret:ty; $($arg:expr),*) => {{
         static NEXT: $crate::kernel::Next = $crate::kernel::Next::new(
@@ -49,7 +56,7 @@ macro_rules! next {
             $crate::kernel::Failed::FAILED
         } else {
             // SAFETY: the type is that of libc's function of this name, as its manual page gives it.
-            let function: unsafe extern "C" fn($($type),*) -> $ret = unsafe { core::mem::transmute(address) };
+            let function: unsafe extern "C-unwind" fn($($type),*) -> $ret = unsafe { core::mem::transmute(address) };
             // SAFETY: the caller's arguments are passed on as they came.
             unsafe { function($($arg),*) }
         }
@@ -78,6 +85,42 @@ impl<T> Failed for *mut T {
     const FAILED: Self = core::ptr::null_mut();
 }
 
+/// A system call, past libc's `syscall`, which is exported here; sets `errno` as that does.
+macro_rules! raw {
+    ($number:expr $(, $argument:expr)* $(,)?) => {
+        $crate::kernel::call($number, &[$($argument as usize),*])
+    };
+}
+pub(crate) use raw;
+
+/// # Safety
+/// As the system call's.
+pub unsafe fn call(number: c_long, arguments: &[usize]) -> c_long {
+    let at = |index: usize| arguments.get(index).copied().unwrap_or(0);
+    let result: c_long;
+    // SAFETY: the kernel changes three registers, and the memory that the caller answers for.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") at(0),
+            in("rsi") at(1),
+            in("rdx") at(2),
+            in("r10") at(3),
+            in("r8") at(4),
+            in("r9") at(5),
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    if (-4095..0).contains(&result) {
+        set_errno(-result as c_int);
+        return -1;
+    }
+    result
+}
+
 pub fn set_errno(errno: c_int) {
     // SAFETY: __errno_location returns the address of this thread's errno.
     unsafe { *libc::__errno_location() = errno };
@@ -100,7 +143,7 @@ pub fn keeping_errno<T>(work: impl FnOnce() -> T) -> T {
 pub fn fstat(fd: c_int) -> Option<libc::stat> {
     let mut found = core::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the kernel fills a stat structure, whose layout on x86-64 is libc's.
-    let result = unsafe { libc::syscall(libc::SYS_fstat, fd, found.as_mut_ptr()) };
+    let result = unsafe { raw!(libc::SYS_fstat, fd, found.as_mut_ptr()) };
     // SAFETY: it was filled, since the call succeeded.
     (result == 0).then(|| unsafe { found.assume_init() })
 }
@@ -108,25 +151,41 @@ pub fn fstat(fd: c_int) -> Option<libc::stat> {
 /// The descriptor's status flags; none if it is not open.
 pub fn status_flags(fd: c_int) -> Option<c_int> {
     // SAFETY: F_GETFL takes no pointer.
-    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) };
+    let flags = unsafe { raw!(libc::SYS_fcntl, fd, libc::F_GETFL) };
     (flags >= 0).then_some(flags as c_int)
 }
 
 /// Whether the program holds a lease on the descriptor's file, which another open would break.
 pub fn has_lease(fd: c_int) -> bool {
     // SAFETY: F_GETLEASE takes no pointer.
-    unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETLEASE) != libc::F_UNLCK as libc::c_long }
+    unsafe { raw!(libc::SYS_fcntl, fd, libc::F_GETLEASE) != libc::F_UNLCK as c_long }
 }
+
+/// The process's effective user.
+pub fn user() -> u32 {
+    // SAFETY: it always succeeds.
+    unsafe { libc::geteuid() }
+}
+
+const NO_USER: u32 = u32::MAX;
+/// Whose shared file is used.
+static USER: AtomicU32 = AtomicU32::new(NO_USER);
 
 /// Opens the file that all processes of this user share; none if there can be no such file.
 pub fn open_shared_file() -> Option<c_int> {
-    // SAFETY: geteuid always succeeds.
-    let user = unsafe { libc::geteuid() };
+    let user = user();
+    // A process that has become another user's goes on with the memory of the one that it was.
+    if USER
+        .compare_exchange(NO_USER, user, Ordering::Relaxed, Ordering::Relaxed)
+        .is_err_and(|seen| seen != user)
+    {
+        return None;
+    }
     // Libraries whose memory is laid out in another way must have another number here: they share nothing then.
     let name = numbered(b"/dev/shm/.warmset-direct-1-", user);
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     // SAFETY: a C string.
-    let fd = unsafe { libc::syscall(libc::SYS_open, name.as_ptr(), flags, 0o600) } as c_int;
+    let fd = unsafe { raw!(libc::SYS_open, name.as_ptr(), flags, 0o600) } as c_int;
     if fd < 0 {
         return None;
     }
@@ -145,8 +204,8 @@ pub fn map_shared_file(bytes: usize) -> Option<*mut u8> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the descriptor is this function's own; the kernel chooses the address.
     let base = unsafe {
-        match libc::syscall(libc::SYS_fallocate, fd, 0, 0usize, bytes) {
-            0 => libc::syscall(libc::SYS_mmap, 0usize, bytes, protection, libc::MAP_SHARED, fd, 0usize),
+        match raw!(libc::SYS_fallocate, fd, 0, 0usize, bytes) {
+            0 => raw!(libc::SYS_mmap, 0usize, bytes, protection, libc::MAP_SHARED, fd, 0usize),
             _ => -1,
         }
     };
@@ -160,9 +219,8 @@ pub fn map_own_page() -> Option<*mut u8> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: the kernel chooses the address.
     unsafe {
-        let base = libc::syscall(libc::SYS_mmap, 0usize, 4096usize, protection, flags, -1, 0usize);
-        let is_wiped =
-            base > 0 && libc::syscall(libc::SYS_madvise, base, 4096usize, libc::MADV_WIPEONFORK) == 0;
+        let base = raw!(libc::SYS_mmap, 0usize, 4096usize, protection, flags, -1i32, 0usize);
+        let is_wiped = base > 0 && raw!(libc::SYS_madvise, base, 4096usize, libc::MADV_WIPEONFORK) == 0;
         is_wiped.then_some(base as *mut u8)
     }
 }
@@ -172,9 +230,8 @@ pub fn map_own_page() -> Option<*mut u8> {
 pub fn keep_description(fd: c_int) -> bool {
     // SAFETY: the kernel chooses the address, and nothing is ever read there.
     unsafe {
-        let base =
-            libc::syscall(libc::SYS_mmap, 0usize, 4096usize, libc::PROT_READ, libc::MAP_SHARED, fd, 0usize);
-        base > 0 && libc::syscall(libc::SYS_madvise, base, 4096usize, libc::MADV_DONTFORK) == 0
+        let base = raw!(libc::SYS_mmap, 0usize, 4096usize, libc::PROT_READ, libc::MAP_SHARED, fd, 0usize);
+        base > 0 && raw!(libc::SYS_madvise, base, 4096usize, libc::MADV_DONTFORK) == 0
     }
 }
 
@@ -186,21 +243,21 @@ fn byte_lock(at: i64, kind: c_int) -> libc::flock {
 pub fn lock_byte(fd: c_int, at: i64, kind: c_int) -> bool {
     let lock = byte_lock(at, kind);
     // SAFETY: the kernel reads the structure.
-    unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_OFD_SETLK, &raw const lock) == 0 }
+    unsafe { raw!(libc::SYS_fcntl, fd, libc::F_OFD_SETLK, &raw const lock) == 0 }
 }
 
 /// Whether another open file description has the byte locked.
 pub fn is_byte_locked(fd: c_int, at: i64) -> bool {
     let mut lock = byte_lock(at, libc::F_WRLCK);
     // SAFETY: the kernel reads and fills the structure.
-    let result = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_OFD_GETLK, &raw mut lock) };
+    let result = unsafe { raw!(libc::SYS_fcntl, fd, libc::F_OFD_GETLK, &raw mut lock) };
     result != 0 || lock.l_type != libc::F_UNLCK as i16
 }
 
 /// Closes a descriptor of this library.
 pub fn close(fd: c_int) {
     // SAFETY: the caller's own descriptor.
-    unsafe { libc::syscall(libc::SYS_close, fd) };
+    unsafe { raw!(libc::SYS_close, fd) };
 }
 
 /// Waits while a word that processes share has this value; true if the time was up.
@@ -208,14 +265,14 @@ pub fn wait_while(word: &AtomicU32, value: u32, ms: i64) -> bool {
     let time = libc::timespec { tv_sec: 0, tv_nsec: ms * 1_000_000 };
     // SAFETY: the word stays, and the kernel reads the time.
     keeping_errno(|| unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const time) != 0
+        raw!(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const time) != 0
             && errno() == libc::ETIMEDOUT
     })
 }
 
 pub fn wake_all(word: &AtomicU32) {
     // SAFETY: the word stays.
-    keeping_errno(|| unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) });
+    keeping_errno(|| unsafe { raw!(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) });
 }
 
 /// `/proc/self/fd/N`, as a C string.
@@ -301,7 +358,7 @@ pub fn map_by_child(fd: c_int, length: usize, writable: bool) -> Option<*mut u8>
             in("r15") &raw mut base,
         );
         if child > 0 {
-            libc::syscall(libc::SYS_wait4, child, core::ptr::null_mut::<c_int>(), libc::__WCLONE, 0usize);
+            raw!(libc::SYS_wait4, child, core::ptr::null_mut::<c_int>(), libc::__WCLONE, 0usize);
         }
     }
     (base > 0).then_some(base as *mut u8)
@@ -310,7 +367,7 @@ pub fn map_by_child(fd: c_int, length: usize, writable: bool) -> Option<*mut u8>
 /// Moves a descriptor's position and says where it is then; none if the kernel refuses.
 pub fn move_position(fd: c_int, by: i64) -> Option<i64> {
     // SAFETY: it takes no pointer.
-    let now = keeping_errno(|| unsafe { libc::syscall(libc::SYS_lseek, fd, by, libc::SEEK_CUR) });
+    let now = keeping_errno(|| unsafe { raw!(libc::SYS_lseek, fd, by, libc::SEEK_CUR) });
     (now >= 0).then_some(now)
 }
 
@@ -318,7 +375,7 @@ pub fn move_position(fd: c_int, by: i64) -> Option<i64> {
 pub fn transfer_at(fd: c_int, is_write: bool, buffers: &[libc::iovec], offset: i64) -> isize {
     let number = if is_write { libc::SYS_pwritev } else { libc::SYS_preadv };
     // SAFETY: an array of buffers that the program passed, good or bad. The kernel takes the offset's low part first.
-    unsafe { libc::syscall(number, fd, buffers.as_ptr(), buffers.len(), offset, 0usize) as isize }
+    unsafe { raw!(number, fd, buffers.as_ptr(), buffers.len(), offset, 0usize) as isize }
 }
 
 /// How much an array of the program's buffers holds, which may be a bad one: the kernel reads it. [`usize::MAX`] if it
@@ -335,9 +392,9 @@ pub fn sum_of(vector: *const libc::iovec, count: c_int) -> usize {
         let from = libc::iovec { iov_base: vector.wrapping_add(first) as *mut c_void, iov_len: bytes };
         // SAFETY: the kernel reads this process's own memory, if it can, into an array with room for it.
         let read = keeping_errno(|| unsafe {
-            libc::syscall(libc::SYS_process_vm_readv, process(), &raw const to, 1, &raw const from, 1, 0)
+            raw!(libc::SYS_process_vm_readv, process(), &raw const to, 1, &raw const from, 1, 0)
         });
-        if read != bytes as libc::c_long {
+        if read != bytes as c_long {
             return usize::MAX;
         }
         sum = parts[..here].iter().fold(sum, |sum, part| sum.saturating_add(part.iov_len));
@@ -345,15 +402,20 @@ pub fn sum_of(vector: *const libc::iovec, count: c_int) -> usize {
     sum
 }
 
-/// Brings a file's mtime and ctime up to now, for its owner.
+/// Brings the mtime and ctime of a descriptor's file up to now.
 pub fn touch(fd: c_int) {
     let times = [
         libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT },
         libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_NOW },
     ];
     keeping_errno(|| {
-        // SAFETY: with a null path the call is about the descriptor; the kernel reads two timespecs.
-        unsafe { libc::syscall(libc::SYS_utimensat, fd, core::ptr::null::<u8>(), times.as_ptr(), 0) }
+        // SAFETY: with a null path the call is about the descriptor; the kernel reads two timespecs, or none.
+        unsafe {
+            // Who may write the file, and is neither its owner nor may act as such, can only set both times.
+            if raw!(libc::SYS_utimensat, fd, core::ptr::null::<u8>(), times.as_ptr(), 0) != 0 {
+                raw!(libc::SYS_utimensat, fd, core::ptr::null::<u8>(), core::ptr::null::<u8>(), 0);
+            }
+        }
     });
 }
 
@@ -362,7 +424,7 @@ const BARRIERS_LATER: c_int = 1 << 4;
 
 fn membarrier(command: c_int) -> bool {
     // SAFETY: it takes no pointer.
-    keeping_errno(|| unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 })
+    keeping_errno(|| unsafe { raw!(libc::SYS_membarrier, command, 0, 0) == 0 })
 }
 
 /// Tells the kernel that this process will call [`pass_barriers`]; false if there is no such thing.
@@ -378,5 +440,5 @@ pub fn pass_barriers() -> bool {
 /// The process that runs: a child of `vfork` shares its parent's memory, but not this.
 pub fn process() -> c_int {
     // SAFETY: getpid always succeeds.
-    unsafe { libc::syscall(libc::SYS_getpid) as c_int }
+    unsafe { raw!(libc::SYS_getpid) as c_int }
 }

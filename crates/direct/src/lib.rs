@@ -27,10 +27,14 @@ mod served;
 mod shared;
 mod stats;
 mod thread;
+mod unwind;
 
 /// Runs when the library is loaded, before the program's `main`.
 extern "C" fn on_load() {
-    served::read_environment();
+    // Others' programs inherit the library, too: one of musl must run as without it.
+    if kernel::has_glibc() {
+        served::read_environment();
+    }
     if served::any() {
         lifetime::watch_forks_and_exit();
     }

@@ -3,6 +3,7 @@
 //! Signals are held back while it is held: a handler that reads or closes a file in the same thread must not wait for it.
 //! It is taken before a fork and given back on both sides.
 
+use crate::kernel::raw;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -15,7 +16,7 @@ fn futex(operation: libc::c_int, value: i32) {
     crate::kernel::keeping_errno(|| {
         // SAFETY: the word lives for ever; no time-out and no second word are given.
         unsafe {
-            libc::syscall(
+            raw!(
                 libc::SYS_futex,
                 STATE.as_ptr(),
                 operation | libc::FUTEX_PRIVATE_FLAG,
@@ -49,7 +50,7 @@ fn change_mask(new: &Signals) -> Signals {
     crate::kernel::keeping_errno(|| {
         // SAFETY: both are sets of the kernel's size, which is given.
         unsafe {
-            libc::syscall(
+            raw!(
                 libc::SYS_rt_sigprocmask,
                 libc::SIG_SETMASK,
                 new as *const Signals,
@@ -65,10 +66,16 @@ fn change_mask(new: &Signals) -> Signals {
 /// The signals that were held back already when the lock was taken for a fork; written and read by its holder.
 static BEFORE_FORK: AtomicU64 = AtomicU64::new(0);
 
+/// In a copy of the process, which has one thread: nobody holds it.
+pub fn free_in_copy() {
+    STATE.store(FREE, Ordering::Relaxed);
+}
+
 /// Holds signals back, but for faults, which the copies recover from, and takes the lock.
 fn hold() -> Signals {
     let faults = (1 << (libc::SIGSEGV - 1)) | (1 << (libc::SIGBUS - 1));
     let before = change_mask(&!faults);
+    crate::lifetime::notice_copy();
     acquire();
     before
 }

@@ -4,6 +4,8 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use crate::kernel::raw;
+
 const DIRECTORIES_MAX: usize = 16;
 const PATH_MAX: usize = 4096;
 
@@ -39,8 +41,16 @@ const OPERATIONS_BEFORE_MAX: u32 = 1 << 20;
 /// The process's limit on the size of files that it writes, in bytes.
 static FILE_SIZE_MAX: AtomicUsize = AtomicUsize::new(usize::MAX);
 
+/// No more files are mapped.
+static MAPS_NO_MORE: AtomicBool = AtomicBool::new(false);
+/// The program has an io_uring, which may close and open descriptors.
+static HAS_RING: AtomicBool = AtomicBool::new(false);
+/// Where the counters go, a C string.
+static STATS_FILE: Path = Path(UnsafeCell::new([0; PATH_MAX]));
+static HAS_STATS_FILE: AtomicBool = AtomicBool::new(false);
+
 /// A variable of the environment, as it was when the process started.
-pub fn variable(name: &core::ffi::CStr) -> Option<&'static [u8]> {
+fn variable(name: &core::ffi::CStr) -> Option<&'static [u8]> {
     // SAFETY: the name is a C string.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
@@ -58,8 +68,8 @@ fn device_of(name: &core::ffi::CStr) -> Option<u64> {
     // SAFETY: a C string and structures of the kernel's layout.
     let results = unsafe {
         [
-            libc::syscall(libc::SYS_statfs, name.as_ptr(), system.as_mut_ptr()),
-            libc::syscall(libc::SYS_stat, name.as_ptr(), found.as_mut_ptr()),
+            raw!(libc::SYS_statfs, name.as_ptr(), system.as_mut_ptr()),
+            raw!(libc::SYS_stat, name.as_ptr(), found.as_mut_ptr()),
         ]
     };
     // SAFETY: both are zeroed or filled, and all their fields are integers.
@@ -73,6 +83,11 @@ pub fn read_environment() {
         variable(c"WARMSET_DIRECT_AFTER").and_then(|digits| core::str::from_utf8(digits).ok()?.parse().ok());
     if let Some(after) = after {
         OPERATIONS_BEFORE.store(u32::min(after, OPERATIONS_BEFORE_MAX), Ordering::Relaxed);
+    }
+    if let Some(path) = variable(c"WARMSET_DIRECT_STATS").filter(|path| path.len() < PATH_MAX) {
+        // SAFETY: no other thread runs code of this library while it is loaded, and HAS_STATS_FILE does not show it yet.
+        unsafe { (&mut *STATS_FILE.0.get())[..path.len()].copy_from_slice(path) };
+        HAS_STATS_FILE.store(true, Ordering::Release);
     }
     let Some(listed) = variable(c"WARMSET_DIRECT_DIRS").filter(|listed| listed.len() < LISTED_MAX) else {
         return;
@@ -128,6 +143,46 @@ pub fn any() -> bool {
     LISTED_BYTES.load(Ordering::Relaxed) > 0
 }
 
+/// Where the counters go when the process ends.
+pub fn stats_file() -> Option<&'static core::ffi::CStr> {
+    // SAFETY: written before HAS_STATS_FILE was set, and not any more.
+    let path: Option<&'static [u8; PATH_MAX]> =
+        HAS_STATS_FILE.load(Ordering::Acquire).then(|| unsafe { &*STATS_FILE.0.get() });
+    core::ffi::CStr::from_bytes_until_nul(path?).ok()
+}
+
+/// From now on the kernel serves all files: mappings would be in the program's way.
+pub fn map_no_more() {
+    if any() && !MAPS_NO_MORE.swap(true, Ordering::Relaxed) {
+        crate::descriptors::forget_files();
+    }
+}
+
+pub fn note_ring() {
+    HAS_RING.store(true, Ordering::Relaxed);
+}
+
+/// Whether a descriptor may be closed and opened again unseen.
+#[inline(always)]
+pub fn has_ring() -> bool {
+    HAS_RING.load(Ordering::Relaxed)
+}
+
+pub fn maps_no_more() -> bool {
+    MAPS_NO_MORE.load(Ordering::Relaxed)
+}
+
+/// From now on this library makes no system calls of its own: the program allows itself but some, and others may end it.
+pub fn leave_alone() {
+    if any() {
+        map_no_more();
+        crate::stats::report();
+        HAS_STATS_FILE.store(false, Ordering::Release);
+        // Not while another thread forks, which gives the lock back only where something is served.
+        crate::lock::with(|| LISTED_BYTES.store(0, Ordering::Release));
+    }
+}
+
 /// After how many operations on a descriptor its file is mapped.
 pub fn operations_before() -> u32 {
     OPERATIONS_BEFORE.load(Ordering::Relaxed)
@@ -138,22 +193,36 @@ pub fn is_strict() -> bool {
     STRICT.load(Ordering::Relaxed)
 }
 
-/// Reads the process's limit on the size of files again: it was set, or the process has just begun.
-pub fn read_limits() {
+/// One of the process's limits.
+fn limit(which: u32) -> libc::rlim_t {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     crate::kernel::keeping_errno(|| {
         // SAFETY: a structure of the kernel's layout; no new limit is set.
-        unsafe {
-            libc::syscall(
-                libc::SYS_prlimit64,
-                0,
-                libc::RLIMIT_FSIZE,
-                core::ptr::null::<libc::rlimit>(),
-                &raw mut limit,
-            )
-        }
+        unsafe { raw!(libc::SYS_prlimit64, 0, which, core::ptr::null::<u8>(), &raw mut limit) }
     });
-    FILE_SIZE_MAX.store(usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX), Ordering::Relaxed);
+    limit.rlim_cur
+}
+
+/// Reads the process's limits again: they were set, or the process has just begun. Where its address space is limited,
+/// mappings would take it away from the program.
+pub fn read_limits() {
+    let bytes = usize::try_from(limit(libc::RLIMIT_FSIZE)).unwrap_or(usize::MAX);
+    FILE_SIZE_MAX.store(bytes, Ordering::Relaxed);
+    if limit(libc::RLIMIT_AS) != libc::RLIM_INFINITY {
+        MAPS_NO_MORE.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The program has set its limits.
+pub fn follow_limits() {
+    if !any() {
+        return;
+    }
+    let before = maps_no_more();
+    read_limits();
+    if maps_no_more() && !before {
+        crate::descriptors::forget_files();
+    }
 }
 
 /// Whether the process may write up to this offset of a file.
@@ -164,7 +233,7 @@ pub fn may_write_to(end: usize) -> bool {
 /// Room for a path. Not on the stack: a signal handler that writes may have little of it.
 struct Path(UnsafeCell<[u8; PATH_MAX]>);
 
-// SAFETY: used only under the lock.
+// SAFETY: one is used only under the lock, the other is written only while the library is loaded.
 unsafe impl Sync for Path {}
 
 static PATH: Path = Path(UnsafeCell::new([0; PATH_MAX]));
@@ -178,7 +247,7 @@ pub fn has(fd: libc::c_int, device: u64) -> bool {
     // SAFETY: under the lock nobody else uses it.
     let path = unsafe { &mut *PATH.0.get() };
     // SAFETY: a C string and a buffer of the size that is given.
-    let length = unsafe { libc::syscall(libc::SYS_readlink, link.as_ptr(), path.as_mut_ptr(), path.len()) };
+    let length = unsafe { raw!(libc::SYS_readlink, link.as_ptr(), path.as_mut_ptr(), path.len()) };
     let Some(path) = usize::try_from(length).ok().and_then(|length| path.get(..length)) else {
         return false;
     };

@@ -8,7 +8,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
-use crate::{kernel, thread};
+use crate::kernel::{self, raw};
+use crate::thread;
 
 pub const SLOTS: usize = 256;
 /// The slot of all threads for which there is none of their own.
@@ -159,24 +160,50 @@ pub fn restart_in_child() {
     }
 }
 
-/// Adds a line with the counters to `WARMSET_DIRECT_STATS`, if that is set and anything was counted.
+/// A line of text, in memory of its own: a signal handler may end the process while its thread allocates.
+struct Line {
+    text: [u8; 256],
+    length: usize,
+}
+
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, more: &str) -> core::fmt::Result {
+        let room = self.text.get_mut(self.length..self.length + more.len()).ok_or(core::fmt::Error)?;
+        room.copy_from_slice(more.as_bytes());
+        self.length += more.len();
+        Ok(())
+    }
+}
+
+fn write_line(line: &mut Line, sums: &[u64; COUNTERS]) -> core::fmt::Result {
+    use core::fmt::Write;
+    write!(line, "{{\"pid\":{}", kernel::process())?;
+    for (key, sum) in KEYS.iter().zip(sums) {
+        write!(line, ",\"{key}\":{sum}")?;
+    }
+    line.write_str("}\n")
+}
+
+/// Adds a line with the counters to `WARMSET_DIRECT_STATS`, if that is set. They begin again then: where the process
+/// does not end, because the program that it was to become can't be started, it adds another line.
 pub fn report() {
-    let Some(path) = crate::served::variable(c"WARMSET_DIRECT_STATS") else {
+    let Some(path) = crate::served::stats_file() else {
         return;
     };
-    let sums: [u64; COUNTERS] =
-        core::array::from_fn(|i| used().iter().map(|slot| slot.counters[i].load(Ordering::Relaxed)).sum());
-    let figures: Vec<String> = KEYS.iter().zip(sums).map(|(key, sum)| format!("\"{key}\":{sum}")).collect();
-    let line = format!("{{\"pid\":{},{}}}\n", crate::kernel::process(), figures.join(","));
-    let mut name = path.to_vec();
-    name.push(0);
+    let sums: [u64; COUNTERS] = core::array::from_fn(|i| {
+        used().iter().map(|slot| slot.counters[i].swap(0, Ordering::Relaxed)).fold(0, u64::wrapping_add)
+    });
+    let mut line = Line { text: [0; 256], length: 0 };
+    if write_line(&mut line, &sums).is_err() {
+        return;
+    }
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
     // SAFETY: a C string and a buffer of the length that is given; the descriptor is this function's own.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_open, name.as_ptr(), flags, 0o644);
+    kernel::keeping_errno(|| unsafe {
+        let fd = raw!(libc::SYS_open, path.as_ptr(), flags, 0o644);
         if fd >= 0 {
-            libc::syscall(libc::SYS_write, fd, line.as_ptr(), line.len());
-            libc::syscall(libc::SYS_close, fd);
+            raw!(libc::SYS_write, fd, line.text.as_ptr(), line.length);
+            raw!(libc::SYS_close, fd);
         }
-    }
+    });
 }

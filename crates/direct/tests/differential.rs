@@ -2,41 +2,34 @@
 //!
 //! By itself, on two plain directories, it finds nothing, and what is changed behind its back it finds.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use common::{Appends, AppendsLock, compiled, counted, lock_appends, said};
 use tempfile::TempDir;
 
 /// The fuzzer's binary and two directories on a tmpfs.
 struct Fuzz {
     program: PathBuf,
     room: TempDir,
+    _built: TempDir,
+    _lock: AppendsLock,
 }
 
 impl Fuzz {
     /// Compiles it; `None`, and the reason on stderr, where there is no compiler or no tmpfs.
     fn build(test: &str) -> Option<Self> {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/direct/fuzz");
-        let Ok(room) = TempDir::new_in("/dev/shm") else {
-            eprintln!("SKIPPED {test}: /dev/shm cannot be written");
-            return None;
-        };
-        let built = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
-        let program = built.join("fuzz");
-        let mut compile = Command::new("cc");
-        compile.args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]).arg(&program);
-        for part in ["main.c", "check.c", "io_ops.c", "file_ops.c", "process_ops.c", "thread_ops.c"] {
-            compile.arg(sources.join(part));
-        }
-        let Ok(output) = compile.output() else {
-            eprintln!("SKIPPED {test}: there is no C compiler (cc)");
-            return None;
-        };
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let room = common::room(test)?;
+        let parts =
+            ["main.c", "check.c", "io_ops.c", "file_ops.c", "process_ops.c", "thread_ops.c", "more_ops.c"];
+        let (built, program) = compiled(test, &parts.map(|part| sources.join(part)))?;
         for side in ["served", "plain"] {
             std::fs::create_dir(room.path().join(side)).unwrap();
         }
-        Some(Self { program, room })
+        Some(Self { program, room, _built: built, _lock: lock_appends(Appends::Makes) })
     }
 
     fn command(&self, options: &[&str]) -> Command {
@@ -54,19 +47,15 @@ impl Fuzz {
         let counts = self.room.path().join("counts");
         let _ = std::fs::remove_file(&counts);
         let mut command = self.command(options);
-        command.env("LD_PRELOAD", library()).env("WARMSET_DIRECT_DIRS", self.room.path().join("served"));
+        command
+            .env("LD_PRELOAD", common::library())
+            .env("WARMSET_DIRECT_DIRS", self.room.path().join("served"));
         command.env("WARMSET_DIRECT_AFTER", "0").env("WARMSET_DIRECT_STATS", &counts);
         if options.contains(&"--strict") {
             command.env("WARMSET_DIRECT_STRICT", "1");
         }
         let output = command.output().unwrap();
-        let lines = std::fs::read_to_string(&counts).unwrap_or_default();
-        let mut sums = Counters { reads: 0, writes: 0 };
-        for line in lines.lines() {
-            let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            sums.reads += line["reads"].as_u64().unwrap();
-            sums.writes += line["writes"].as_u64().unwrap();
-        }
+        let sums = Counters { reads: counted(&counts, "reads"), writes: counted(&counts, "writes") };
         (output, sums)
     }
 }
@@ -75,25 +64,6 @@ impl Fuzz {
 struct Counters {
     reads: u64,
     writes: u64,
-}
-
-/// The library that Cargo built for this test: beside it, or in the folder above.
-fn library() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("libwarmset_direct.so"));
-    found.into_iter().find(|path| path.is_file()).expect("Cargo builds the library for its tests")
-}
-
-impl Drop for Fuzz {
-    fn drop(&mut self) {
-        if let Some(built) = self.program.parent() {
-            let _ = std::fs::remove_dir_all(built);
-        }
-    }
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 #[test]

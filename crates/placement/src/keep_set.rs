@@ -50,8 +50,8 @@ pub enum Verdict {
     Take,
     /// Not now, but soon without anybody's doing (a transfer is in flight).
     Busy,
-    /// Held by somebody: do not ask again until [`KeepSet::unpark`].
-    Held,
+    /// Pinned by somebody: do not ask again until [`KeepSet::unpark`].
+    Pinned,
     /// Stop looking.
     Stop,
 }
@@ -128,7 +128,7 @@ impl KeepSet {
         self.reserve.relax();
     }
 
-    /// Adds a segment that is being written, the `position`th of its region. It is parked (its writer holds it)
+    /// Adds a segment that is being written, the `position`th of its region. It is parked (its writer has it pinned)
     /// until [`KeepSet::unpark`].
     pub fn add_written(&mut self, key: Key, frames: u64, position: u32) -> Class {
         let class = if self.has_room(frames) { Class::Keep } else { Class::Stream };
@@ -178,7 +178,7 @@ impl KeepSet {
             before = order;
             match verdict(key, Class::Stream) {
                 Verdict::Take => return self.remove(key).then_some(key),
-                Verdict::Held => self.park(key),
+                Verdict::Pinned => self.park(key),
                 Verdict::Busy => {}
                 Verdict::Stop => return None,
             }
@@ -192,14 +192,14 @@ impl KeepSet {
                     self.reserve.grow(frames);
                     return self.remove(key.1.0).then_some(key.1.0);
                 }
-                Verdict::Held => self.park(key.1.0),
+                Verdict::Pinned => self.park(key.1.0),
                 Verdict::Busy => busy = Some(key),
                 Verdict::Stop => return None,
             }
         }
     }
 
-    /// A parked member is no longer held; `score` is its hotness now. Unknown keys are ignored.
+    /// A parked member is no longer pinned; `score` is its hotness now. Unknown keys are ignored.
     pub fn unpark(&mut self, key: Key, score: Score) {
         if let Some(Member { place: Place::Parked(class), .. }) = self.members.get(&key) {
             self.put(key, *class, score);
@@ -305,7 +305,7 @@ impl KeepSet {
         }
     }
 
-    /// A member is held: it is not offered again until [`KeepSet::unpark`]. Unknown keys are ignored.
+    /// A member is pinned: it is not offered again until [`KeepSet::unpark`]. Unknown keys are ignored.
     pub fn park(&mut self, key: Key) {
         if let Some(class) = self.class(key) {
             self.move_to(key, Place::Parked(class));

@@ -38,7 +38,7 @@ impl Model {
         while self.resident.len() as u64 >= self.budget {
             let scores = &self.scores;
             let victim = self.set.take_victim(|_, _| Verdict::Take, |key| score(scores, key));
-            let victim = victim.expect("nothing is held");
+            let victim = victim.expect("nothing is pinned");
             assert!(self.resident.remove(&victim), "a victim was resident");
             self.demotions.push(victim);
         }
@@ -244,12 +244,12 @@ impl Books {
         }
     }
 
-    /// Every third candidate is held.
+    /// Every third candidate is pinned.
     fn take_victim(&mut self) {
         let mut asked = Vec::new();
         let verdict = |key, _| {
             asked.push(key);
-            if key % 3 == 0 { Verdict::Held } else { Verdict::Take }
+            if key % 3 == 0 { Verdict::Pinned } else { Verdict::Take }
         };
         let taken = self.set.take_victim(verdict, |_| Score::NEVER);
         for key in asked {

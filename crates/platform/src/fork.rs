@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 static WATCHED: Once = Once::new();
 
+#[cfg(not(miri))]
 extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
@@ -25,7 +26,10 @@ impl Origin {
         WATCHED.call_once(|| {
             // SAFETY: the handler adds to an atomic and does nothing else, which a forked child may do. A failure (no
             // memory) leaves forks unnoticed, as if nobody had asked.
-            unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+            #[cfg(not(miri))]
+            unsafe {
+                libc::pthread_atfork(None, None, Some(forked))
+            };
         });
         Self { generation: GENERATION.load(Ordering::Relaxed) }
     }

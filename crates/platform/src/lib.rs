@@ -15,6 +15,7 @@ pub mod perf;
 #[cfg(target_arch = "x86_64")]
 pub mod ptrace;
 pub mod residency;
+#[cfg_attr(any(shuttle, miri), allow(dead_code))]
 mod sched;
 pub mod seek;
 pub mod signals;

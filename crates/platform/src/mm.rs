@@ -9,7 +9,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::ptr;
 
-use rustix::mm::{self, Advice, MapFlags, MprotectFlags, ProtFlags};
+#[cfg(not(miri))]
+use rustix::mm::MprotectFlags;
+use rustix::mm::{self, Advice, MapFlags, ProtFlags};
 
 /// Bytes in a base page. x86-64, and aarch64 as distributions build it for servers with 4 KiB pages.
 pub const BASE_PAGE_BYTES: usize = 4096;
@@ -55,6 +57,7 @@ impl Reservation {
     ///
     /// # Errors
     /// The kernel's, when address space or the commit limit (`vm.overcommit_memory=2`) is exhausted.
+    #[cfg(not(miri))]
     pub fn anonymous(len: usize) -> io::Result<Self> {
         assert!(len > 0 && len % HUGE_PAGE_BYTES == 0, "a reservation is a multiple of 2 MiB");
         let wide = len.checked_add(2 * HUGE_PAGE_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
@@ -77,6 +80,15 @@ impl Reservation {
         let range = Self { base, len, hugetlb: false };
         range.advise(0, len, Advice::LinuxDontFork)?;
         Ok(range)
+    }
+
+    /// As memory of the allocator that nobody gives back: Miri knows no protections and no advice.
+    #[cfg(miri)]
+    pub fn anonymous(len: usize) -> io::Result<Self> {
+        let layout = std::alloc::Layout::from_size_align(len, HUGE_PAGE_BYTES).expect("a multiple of 2 MiB");
+        // SAFETY: the layout is not empty.
+        let start = unsafe { std::alloc::alloc_zeroed(layout) };
+        Ok(Self { base: start.expose_provenance(), len, hugetlb: false })
     }
 
     /// Reserves `len` bytes of hugetlb pages; they are taken from `vm.nr_hugepages` now. A touch may fail all the same,
@@ -184,6 +196,17 @@ impl Reservation {
         self.advise(offset, len, Advice::LinuxDontNeed)
     }
 
+    #[cfg(miri)]
+    fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+        let start = self.at(offset, len);
+        if matches!(advice, Advice::LinuxDontNeed) {
+            // SAFETY: inside this reservation; the caller of `discard` has promised that nobody sees it.
+            unsafe { ptr::write_bytes(start as *mut u8, 0, len) };
+        }
+        Ok(())
+    }
+
+    #[cfg(not(miri))]
     fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
         let start = self.at(offset, len);
         // SAFETY: the part lies inside this reservation (checked by `at`), and none of the advices used here

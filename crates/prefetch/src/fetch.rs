@@ -14,7 +14,7 @@ use rustix::fs::{Advice, OFlags, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::limits::Limits;
-use crate::profile::{FileRecord, Profile, Read};
+use crate::profile::{FileRecord, Profile, Read, total_bytes};
 
 /// A program that needs a page waits for the whole request that reads it, and the kernel cuts a longer request at the
 /// device's limit without a word.
@@ -155,13 +155,12 @@ impl<'a> Fetcher<'a> {
 
     /// Looks how much memory there is for what is fetched after these ranges.
     pub(crate) fn measure_limits(&self, fetched: &[Read]) {
-        self.limits.measure(fetched.iter().fold(0, |sum, read| sum.saturating_add(read.bytes())));
+        self.limits.measure(total_bytes(fetched));
     }
 
     /// Whether these ranges take at most a `1 / share` of what may still be fetched.
     pub(crate) fn has_room_for(&self, reads: &[Read], share: u64) -> bool {
-        let wanted = reads.iter().fold(0u64, |sum, read| sum.saturating_add(read.bytes()));
-        wanted <= self.limits.left_bytes() / share
+        total_bytes(reads) <= self.limits.left_bytes() / share
     }
 
     fn work(&self, work: &Work) {
@@ -204,9 +203,12 @@ struct Work {
 #[must_use]
 pub fn is_resident(profile: &Profile) -> bool {
     let count = profile.reads.len();
+    let samples = SAMPLES.min(count);
+    let mut sampled: Vec<&Read> = (0..samples).map(|index| &profile.reads[index * count / samples]).collect();
+    // Each file is opened once.
+    sampled.sort_unstable_by_key(|read| read.file);
     let mut opened: Option<(usize, Option<File>)> = None;
-    (0..SAMPLES.min(count)).all(|index| {
-        let read = &profile.reads[index * count / SAMPLES.min(count)];
+    sampled.into_iter().all(|read| {
         if opened.as_ref().is_none_or(|(file, _)| *file != read.file) {
             opened = Some((read.file, open(&profile.files[read.file])));
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use warmset_platform::sysinfo::{Root, cgroup, memory};
 
-use crate::profile::Read;
+use crate::profile::{Read, total_bytes};
 
 /// Part of the available memory, and of the control group's headroom, which may be filled.
 const MEMORY_SHARE: u64 = 4;
@@ -54,7 +54,7 @@ impl Limits {
 
     /// Takes the bytes of these ranges from what is left. Returns how many were left before.
     pub(crate) fn take(&self, reads: &[Read]) -> u64 {
-        let wanted = reads.iter().fold(0u64, |sum, read| sum.saturating_add(read.bytes()));
+        let wanted = total_bytes(reads);
         let subtract = |left: u64| Some(left.saturating_sub(wanted));
         self.left_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).unwrap_or(0)
     }

@@ -203,6 +203,12 @@ impl Read {
     }
 }
 
+/// Bytes in these ranges.
+#[must_use]
+pub fn total_bytes(reads: &[Read]) -> u64 {
+    reads.iter().fold(0, |sum, read| sum.saturating_add(read.bytes()))
+}
+
 impl Profile {
     /// Reads a profile's bytes.
     ///
@@ -278,7 +284,7 @@ impl Profile {
     /// Bytes in all ranges.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.reads.iter().fold(0, |sum, read| sum.saturating_add(read.bytes()))
+        total_bytes(&self.reads)
     }
 
     /// Which part of the bytes is in files that have changed, as far as that is known without a disk: what the kernel has

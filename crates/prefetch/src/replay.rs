@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use self::armed::Armed;
 use crate::fetch::{Fetcher, has_moving_heads, pieces};
 use crate::limits::Limits;
-use crate::profile::{Burst, FileRecord, Profile, Read, Trigger};
+use crate::profile::{Burst, FileRecord, Profile, Read, Trigger, total_bytes};
 
 /// Which kind of trigger all late bursts shall have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,10 +44,6 @@ pub(crate) fn trigger_of(burst: &Burst, choice: Choice) -> &Trigger {
     found.unwrap_or(&burst.trigger)
 }
 
-fn kib(reads: &[Read]) -> u64 {
-    reads.iter().fold(0u64, |sum, read| sum.saturating_add(read.bytes())) >> 10
-}
-
 /// For how long to wait until then.
 fn until(deadline: Option<Instant>) -> Option<Timespec> {
     let left = deadline?.saturating_duration_since(Instant::now());
@@ -59,7 +55,7 @@ fn fires_too_late(files: &[FileRecord], burst: &Burst, reads: &[Read]) -> bool {
     let fetch_ms = if has_moving_heads(files, reads) {
         pieces(files, reads, COUNTED_BYTES_MAX).len() as u64 * SEEK_MS
     } else {
-        (kib(reads) << 10) / BYTES_PER_MS
+        total_bytes(reads) / BYTES_PER_MS
     };
     burst.lead_ms.is_some_and(|lead_ms| lead_ms < i64::try_from(fetch_ms).unwrap_or(i64::MAX))
 }
@@ -133,7 +129,10 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
     armed.retain(|(_, reads, is_late)| {
         let early = *is_late && fetcher.has_room_for(reads, EARLY_SHARE);
         if early {
-            report(&format!("{} KiB are fetched before their trigger, which fires late", kib(reads)));
+            report(&format!(
+                "{} KiB are fetched before their trigger, which fires late",
+                total_bytes(reads) >> 10
+            ));
             let _ = fetcher.fetch(reads);
         }
         !early
@@ -164,7 +163,7 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
         armed.retain_mut(|(trigger, reads, _)| {
             let fires = trigger.fires(report);
             if fires {
-                report(&format!("a trigger has fired: {} KiB are fetched", kib(reads)));
+                report(&format!("a trigger has fired: {} KiB are fetched", total_bytes(reads) >> 10));
                 fired.push(*reads);
             }
             !fires

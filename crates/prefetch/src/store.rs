@@ -38,6 +38,14 @@ pub enum StoreError {
         /// The kernel's reason.
         source: io::Error,
     },
+    /// Several profiles have this program's name.
+    #[error("there are {} profiles of {program}: {}", names.len(), names.join(", "))]
+    Several {
+        /// The program's name.
+        program: String,
+        /// Their names.
+        names: Vec<String>,
+    },
     /// The file is no profile.
     #[error("{path} is not a profile ({reason}); remove it and run `warmset learn` again", path = path.display())]
     Corrupt {
@@ -83,16 +91,42 @@ impl Store {
     /// [`StoreError::Missing`] if there is none; the others if it cannot be read.
     pub fn find(&self, program: &Path, arguments: &[String]) -> Result<Profile, StoreError> {
         let name = Self::name(program, arguments);
+        let own = |profile: Profile| {
+            if profile.program == program {
+                return Ok(profile);
+            }
+            let reason = format!("it is one of {:?}", profile.program);
+            Err(StoreError::Corrupt { path: self.path(&name), reason })
+        };
         let exact = self.load(&name);
         if !matches!(exact, Err(StoreError::Missing(_))) {
-            return exact;
+            return exact.and_then(own);
         }
         let prefix = prefix(program);
         let names = self.names()?.into_iter().filter(|name| name.starts_with(&prefix));
         let mut profiles = names.filter_map(|name| self.load(&name).ok());
-        let found =
-            profiles.find(|profile| profile.is_pattern && pattern::matches(&profile.arguments, arguments));
+        let found = profiles.find(|profile| {
+            let fits = profile.is_pattern && pattern::matches(&profile.arguments, arguments);
+            fits && profile.program == program
+        });
         found.ok_or(StoreError::Missing(name))
+    }
+
+    /// The profile of this name, or the only one of the program of this name.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if there is none, [`StoreError::Several`] if it is not clear which.
+    pub fn named(&self, name: &str) -> Result<String, StoreError> {
+        let mut names = self.names()?;
+        if names.iter().any(|each| each == name) {
+            return Ok(name.to_owned());
+        }
+        names.retain(|each| program_of(each) == Some(name));
+        match names.len() {
+            0 => Err(StoreError::Missing(name.to_owned())),
+            1 => Ok(names.remove(0)),
+            _ => Err(StoreError::Several { program: name.to_owned(), names }),
+        }
     }
 
     /// The profile's file.
@@ -181,6 +215,12 @@ impl Store {
             _ => StoreError::Io { path, source },
         })
     }
+}
+
+/// The program's part of a profile's name.
+fn program_of(name: &str) -> Option<&str> {
+    let mut parts = name.rsplitn(3, '-');
+    (parts.next()?.len() == 16 && parts.next()?.len() == 16).then(|| parts.next()).flatten()
 }
 
 /// What the names of a program's profiles start with.

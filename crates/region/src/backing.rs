@@ -1,110 +1,60 @@
-//! The file behind a region, and the quota that all such files share.
+//! The files behind a region: one in each directory that some of it went to, made when first needed.
 //!
-//! Invariant: bytes are taken from the quota and allocated on disk before an offset is handed out, and go
-//! back when the file closes, which is when the region's last segment is gone. Offsets are never reused.
+//! Invariant: space is allocated on disk before a place is handed out, and goes back when the files close, which is
+//! when the region's last segment is gone. A place is one segment's until it is given up.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, DataFile};
 
-use crate::config::{Config, Names};
-use crate::error::{Error, is_full_disk};
+use crate::device::{DeviceId, Devices};
+use crate::error::Error;
+use crate::sync::Mutex;
 
 /// Disk space is taken in steps of a quarter of the file, up to this many bytes: a file has few extents, and
 /// takes little more of the quota than it needs.
 const STEP_BYTES_MAX: u64 = 16 << 20;
 
-/// Bytes on disk, shared by all regions of a store.
-#[derive(Debug)]
-pub(crate) struct FlashQuota {
-    dir: PathBuf,
-    max_bytes: u64,
-    /// What the file system keeps for others.
-    reserve_bytes: u64,
-    names: Names,
-    taken_bytes: AtomicU64,
+/// Where a segment's bytes are on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub device: DeviceId,
+    pub offset: u64,
 }
 
-impl FlashQuota {
-    pub fn new(config: &Config) -> Self {
-        Self {
-            dir: config.dir.clone(),
-            max_bytes: config.flash_bytes_max.unwrap_or(u64::MAX),
-            reserve_bytes: config.flash_reserve_bytes,
-            names: config.names.clone(),
-            taken_bytes: AtomicU64::new(0),
-        }
-    }
-
-    pub fn taken_bytes(&self) -> u64 {
-        self.taken_bytes.load(Ordering::Relaxed)
-    }
-
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    fn take(&self, bytes: u64) -> Result<(), Error> {
-        let taken = self.taken_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
-            taken.checked_add(bytes).filter(|&total| total <= self.max_bytes)
-        });
-        taken.map(drop).map_err(|taken| {
-            let limit = format!("`{}` = {}", self.names.flash_bytes_max, self.max_bytes);
-            self.no_space(format!("{taken} bytes are in use, {bytes} more pass {limit}"))
-        })
-    }
-
-    /// Whether the file system has `bytes` beside the reserve. Others may take space at the same time: the reserve is an aim.
-    fn leaves_reserve(&self, file: &DataFile, bytes: u64) -> Result<(), Error> {
-        if self.reserve_bytes == 0 {
-            return Ok(());
-        }
-        let free = file.free_bytes().map_err(|error| Error::io("ask for free space", &self.dir, error))?;
-        if free >= bytes.saturating_add(self.reserve_bytes) {
-            return Ok(());
-        }
-        let kept = format!("`{}` = {}", self.names.flash_reserve_bytes, self.reserve_bytes);
-        Err(self.no_space(format!(
-            "{bytes} bytes are needed and {free} are free, of which {kept} stay for others"
-        )))
-    }
-
-    fn no_space(&self, reason: String) -> Error {
-        Error::no_space(&self.names, &self.dir, reason)
-    }
-
-    fn give_back(&self, bytes: u64) {
-        self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    }
-}
-
-/// A region's file; an anonymous one is made when first needed.
+/// A region's files.
 #[derive(Debug)]
 pub(crate) struct Backing {
-    quota: Arc<FlashQuota>,
+    devices: Arc<Devices>,
     /// The name of a saved region's file, which is only read.
     saved: Option<PathBuf>,
-    place: Mutex<Place>,
+    /// By device.
+    files: Box<[Mutex<RegionFile>]>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct RegionFile {
     file: Option<Arc<DataFile>>,
     next_offset: u64,
     allocated_bytes: u64,
+    /// Offset and length of what was given up.
+    holes: Vec<(u64, u64)>,
 }
 
 impl Backing {
-    pub fn anonymous(quota: Arc<FlashQuota>) -> Self {
-        Self { quota, saved: None, place: Mutex::default() }
+    pub fn anonymous(devices: Arc<Devices>) -> Self {
+        let files = (0..devices.count()).map(|_| Mutex::default()).collect();
+        Self { devices, saved: None, files }
     }
 
-    pub fn saved(quota: Arc<FlashQuota>, file: DataFile, path: PathBuf) -> Self {
-        let place = Place { file: Some(Arc::new(file)), next_offset: 0, allocated_bytes: 0 };
-        Self { quota, saved: Some(path), place: Mutex::new(place) }
+    /// Of a file that is there, and the device whose queue reads it.
+    pub fn saved(devices: Arc<Devices>, file: DataFile, path: PathBuf) -> (Self, DeviceId) {
+        let device = devices.nearest(&file);
+        let mut backing = Self::anonymous(devices);
+        backing.saved = Some(path);
+        backing.on(device).lock().file = Some(Arc::new(file));
+        (backing, device)
     }
 
     /// Whether others may change the file.
@@ -112,73 +62,74 @@ impl Backing {
         self.saved.is_some()
     }
 
-    /// The file, if there is one.
-    pub fn file(&self) -> Option<Arc<DataFile>> {
-        self.place.lock().file.clone()
+    fn on(&self, device: DeviceId) -> &Mutex<RegionFile> {
+        &self.files[usize::from(device)]
+    }
+
+    /// The file on a device, if there is one.
+    pub fn file(&self, device: DeviceId) -> Option<Arc<DataFile>> {
+        self.on(device).lock().file.clone()
     }
 
     /// Where errors happened.
-    pub fn path(&self) -> &Path {
-        self.saved.as_deref().unwrap_or(self.quota.dir())
+    pub fn path(&self, place: Place) -> &Path {
+        self.saved.as_deref().unwrap_or(&self.devices.get(place.device).dir)
     }
 
     pub fn allocated_bytes(&self) -> u64 {
-        self.place.lock().allocated_bytes
+        self.files.iter().map(|file| file.lock().allocated_bytes).sum()
     }
 
-    /// Takes disk space for `len` bytes and says where they go.
-    pub fn allocate(&self, len: u64) -> Result<u64, Error> {
-        let mut place = self.place.lock();
-        let file = self.open(&mut place)?;
-        let end = place.next_offset + len;
-        if end > place.allocated_bytes {
-            let needed = end - place.allocated_bytes;
-            let step =
-                (place.allocated_bytes / 4).next_multiple_of(DIRECT_ALIGN_BYTES as u64).min(STEP_BYTES_MAX);
-            self.extend(&mut place, &file, needed.max(step))
-                .or_else(|_| self.extend(&mut place, &file, needed))?;
+    /// Takes disk space for `len` bytes on a device and says where they go.
+    pub fn allocate(&self, device: DeviceId, len: u64) -> Result<Place, Error> {
+        let mut region = self.on(device).lock();
+        if let Some(hole) = region.holes.iter().position(|&(_, bytes)| bytes == len) {
+            return Ok(Place { device, offset: region.holes.swap_remove(hole).0 });
         }
-        let offset = place.next_offset;
-        place.next_offset = end;
-        Ok(offset)
+        let file = self.open(device, &mut region)?;
+        let end = region.next_offset + len;
+        if end > region.allocated_bytes {
+            let needed = end - region.allocated_bytes;
+            let step =
+                (region.allocated_bytes / 4).next_multiple_of(DIRECT_ALIGN_BYTES as u64).min(STEP_BYTES_MAX);
+            let extend =
+                |bytes| self.devices.extend(device, &file, region.allocated_bytes, bytes).map(|()| bytes);
+            let taken = extend(needed.max(step)).or_else(|_| extend(needed))?;
+            region.allocated_bytes += taken;
+        }
+        let offset = region.next_offset;
+        region.next_offset = end;
+        Ok(Place { device, offset })
     }
 
-    /// Closes the file; its space goes back to the disk and the quota. Nobody reads the region any more (the
+    /// Nobody's bytes are there any more.
+    pub fn give_up(&self, place: Place, len: u64) {
+        self.on(place.device).lock().holes.push((place.offset, len));
+    }
+
+    /// Closes the files; their space goes back to the disk and the quota. Nobody reads the region any more (the
     /// table that held it may keep its memory for a while, so this does not wait for the drop).
     pub fn close(&self) {
-        let place = std::mem::take(&mut *self.place.lock());
-        drop(place.file);
-        self.quota.give_back(place.allocated_bytes);
+        for file in &self.files {
+            let closed = std::mem::take(&mut *file.lock());
+            drop(closed.file);
+            self.devices.give_back(closed.allocated_bytes);
+        }
     }
 
     /// Nobody closes it until the result is dropped.
     #[cfg(test)]
     pub fn stall(&self) -> impl Sized + '_ {
-        self.place.lock()
+        self.files[0].lock()
     }
 
-    fn open(&self, place: &mut Place) -> Result<Arc<DataFile>, Error> {
-        if let Some(file) = &place.file {
+    fn open(&self, device: DeviceId, region: &mut RegionFile) -> Result<Arc<DataFile>, Error> {
+        if let Some(file) = &region.file {
             return Ok(Arc::clone(file));
         }
-        let file = DataFile::anonymous(self.quota.dir())
-            .map_err(|error| Error::io("create a data file", self.quota.dir(), error))?;
-        Ok(Arc::clone(place.file.insert(Arc::new(file))))
-    }
-
-    fn extend(&self, place: &mut Place, file: &DataFile, bytes: u64) -> Result<(), Error> {
-        self.quota.leaves_reserve(file, bytes)?;
-        self.quota.take(bytes)?;
-        file.allocate(place.allocated_bytes, bytes).map_err(|error| {
-            self.quota.give_back(bytes);
-            if is_full_disk(&error) {
-                self.quota.no_space(format!("{error} (for {bytes} bytes)"))
-            } else {
-                Error::io("allocate space", self.quota.dir(), error)
-            }
-        })?;
-        place.allocated_bytes += bytes;
-        Ok(())
+        let dir = &self.devices.get(device).dir;
+        let file = DataFile::anonymous(dir).map_err(|error| Error::create_file(dir, error))?;
+        Ok(Arc::clone(region.file.insert(Arc::new(file))))
     }
 }
 

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use warmset_placement::HugePageChoice;
 use warmset_platform::io::{FaultHook, IoChoice};
 use warmset_platform::sysinfo::{MemoryBound, Root, memory_bound};
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
+use crate::names::Names;
 
 /// `huge_pages`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -60,46 +62,14 @@ impl From<Io> for IoChoice {
     }
 }
 
-/// What the settings are called where the store was opened, for its errors. Default: the keys of [`Config`].
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Names {
-    /// Of `dir`.
-    pub dir: String,
-    /// Of `budget_bytes`.
-    pub budget_bytes: String,
-    /// Of `budget_bytes_max`.
-    pub budget_bytes_max: String,
-    /// Of `flash_bytes_max`.
-    pub flash_bytes_max: String,
-    /// Of `flash_reserve_bytes`.
-    pub flash_reserve_bytes: String,
-    /// Of `huge_pages`.
-    pub huge_pages: String,
-    /// Of `io`.
-    pub io: String,
-}
-
-impl Default for Names {
-    fn default() -> Self {
-        Self {
-            dir: "dir".to_owned(),
-            budget_bytes: "budget_bytes".to_owned(),
-            budget_bytes_max: "budget_bytes_max".to_owned(),
-            flash_bytes_max: "flash_bytes_max".to_owned(),
-            flash_reserve_bytes: "flash_reserve_bytes".to_owned(),
-            huge_pages: "huge_pages".to_owned(),
-            io: "io".to_owned(),
-        }
-    }
-}
-
 /// Settings of a store.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Directory of the data files; must exist and be writable.
-    pub dir: PathBuf,
+    /// Directories of the data files, over which segments are spread. Of several, those that are missing or cannot be
+    /// written to are left out with a warning; one at least has to work. In JSON `dir`, one path or a list.
+    #[serde(rename = "dir", deserialize_with = "one_or_more")]
+    pub dirs: Vec<PathBuf>,
     /// Bytes of memory for resident segments; rounded down to whole frames.
     pub budget_bytes: u64,
     /// The most that the budget may be raised to later, as far as the memory limit allows. Default:
@@ -109,7 +79,7 @@ pub struct Config {
     /// The most bytes on disk; none: as many as the disk has.
     #[serde(default)]
     pub flash_bytes_max: Option<u64>,
-    /// Bytes of the file system that stay free for others; the store takes no disk space that would leave less.
+    /// Bytes of each file system that stay free for others; the store takes no disk space that would leave less.
     #[serde(default)]
     pub flash_reserve_bytes: u64,
     /// Page size of the pool.
@@ -137,7 +107,7 @@ impl Config {
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>, budget_bytes: u64) -> Self {
         Self {
-            dir: dir.into(),
+            dirs: vec![dir.into()],
             budget_bytes,
             budget_bytes_max: None,
             flash_bytes_max: None,
@@ -205,7 +175,7 @@ impl Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("dir", &self.dir)
+            .field("dirs", &self.dirs)
             .field("budget_bytes", &self.budget_bytes)
             .field("budget_bytes_max", &self.budget_bytes_max)
             .field("flash_bytes_max", &self.flash_bytes_max)
@@ -216,6 +186,28 @@ impl fmt::Debug for Config {
             .field("names", &self.names)
             .finish_non_exhaustive()
     }
+}
+
+fn one_or_more<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<PathBuf>, D::Error> {
+    struct Paths;
+
+    impl<'de> Visitor<'de> for Paths {
+        type Value = Vec<PathBuf>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a path or a list of paths")
+        }
+
+        fn visit_str<E: de::Error>(self, path: &str) -> Result<Self::Value, E> {
+            Ok(vec![path.into()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut paths: A) -> Result<Self::Value, A::Error> {
+            std::iter::from_fn(|| paths.next_element().transpose()).collect()
+        }
+    }
+
+    input.deserialize_any(Paths)
 }
 
 fn whole_frames(setting: &str, bytes: u64) -> Result<u64, Error> {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::Names;
+use crate::names::Names;
 
 /// An error of the store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -89,6 +89,10 @@ impl Error {
 
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Error::Io { action, path: path.into(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn create_file(dir: &Path, source: io::Error) -> Self {
+        Self::io("create a data file", dir, source)
     }
 
     pub(crate) fn misuse(what: impl Into<String>) -> Self {

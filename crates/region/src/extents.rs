@@ -3,7 +3,6 @@
 //! Invariant: as of saved regions, nothing in the file is trusted. An extent lies within the file when it is opened;
 //! if the file is cut later, or its bytes change, a read is an error. Extents may overlap: they are only read.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,31 +10,12 @@ use std::sync::atomic::Ordering;
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, DataFile};
 
 use crate::FRAME_BYTES;
-use crate::backing::Backing;
+use crate::backing::{Backing, Place};
 use crate::error::Error;
 use crate::handle::Region;
-use crate::region_file::checksum;
+use crate::region_file::Check;
 use crate::segment::Segment;
 use crate::store::Store;
-
-/// The checksum of some bytes of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Check {
-    /// Where they begin, in bytes from the start of the file.
-    pub offset: u64,
-    /// How many there are.
-    pub bytes: u64,
-    /// Their XXH3-64.
-    pub checksum: u64,
-}
-
-impl Check {
-    /// Whether it is true of `bytes`, which begin at `start`. [`Store::open_extents`] saw that it lies within.
-    pub(crate) fn holds(&self, start: u64, bytes: &[u8]) -> bool {
-        let from = (self.offset - start) as usize;
-        checksum(&bytes[from..from + self.bytes as usize]) == self.checksum
-    }
-}
 
 /// A segment-to-be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,27 +29,26 @@ pub struct Extent {
 }
 
 impl Store {
-    /// Makes a region of extents of `file`, which is read and never written; `path` is for messages. Its segments
-    /// are absent until they are read.
+    /// Makes a region of extents of `file`, which is open for reading and never written; `path` is for messages. Its
+    /// segments are absent until they are read.
     ///
     /// # Errors
     /// [`Error::BadFile`] for an extent that does not lie in the file; [`Error::Misuse`] for one that is larger than
-    /// this store's pool, not aligned, or whose checks are not within it; [`Error::Io`] if the file cannot be reopened.
-    pub fn open_extents(&self, file: &File, path: &Path, extents: Vec<Extent>) -> Result<Region, Error> {
+    /// this store's pool, not aligned, or whose checks are not within it; [`Error::Io`] if the file has no length.
+    pub fn open_extents(&self, file: DataFile, path: &Path, extents: Vec<Extent>) -> Result<Region, Error> {
         self.shared.check_open()?;
-        let failed = |error| Error::io("open a region", path, error);
-        let file_bytes = file.metadata().map_err(failed)?.len();
+        let file_bytes = file.len().map_err(|error| Error::io("open a region", path, error))?;
         for extent in &extents {
             self.check_extent(extent, path, file_bytes)?;
         }
-        let file = DataFile::reopen_to_read(file).map_err(failed)?;
-        let backing = Backing::saved(Arc::clone(&self.shared.quota), file, path.to_owned());
-        let table = self.shared.add_region(backing);
+        let (backing, device) = Backing::saved(Arc::clone(&self.shared.devices), file, path.to_owned());
+        let table = self.shared.regions.add(backing);
         table.core.live.store(extents.len() as u64, Ordering::Release);
-        for Extent { offset, bytes, checks } in extents {
-            self.shared.add_live_bytes(bytes);
-            let key = self.shared.next_key();
-            let segment = Segment::extent(key, &table, offset, bytes, checks, self.shared.now_ticks());
+        for (position, Extent { offset, bytes, checks }) in extents.into_iter().enumerate() {
+            self.shared.clock.add_live_bytes(bytes);
+            let (key, now_ticks) = (self.shared.next_key(), self.shared.clock.now());
+            let place = Place { device, offset };
+            let segment = Segment::extent(key, &table.core, position, place, bytes, checks, now_ticks);
             table.segments.push(Arc::new(segment));
         }
         Ok(Region::of(Arc::clone(&self.shared), table.core.id))
@@ -90,7 +69,7 @@ impl Store {
         if offset % align != 0 || !checks.iter().all(within) {
             return Err(Error::misuse(format!("{bytes} bytes at offset {offset} cannot be a segment")));
         }
-        let pool_bytes = self.shared.pool.frames.len() as u64;
+        let pool_bytes = self.shared.pool.segment_bytes_max();
         if *bytes > pool_bytes {
             return Err(Error::misuse(format!(
                 "{bytes} bytes of {} do not fit in memory at once: `{}` must be at least {}",

@@ -10,10 +10,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::room::SpaceWaiter;
 use crate::segment::Segment;
+use crate::shared::Shared;
+use crate::space::SpaceWaiter;
 use crate::state::State;
-use crate::store::Shared;
+use crate::sync::now;
 
 /// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
 const SLOT_WAIT: Duration = Duration::from_secs(2);
@@ -44,7 +45,7 @@ impl Shared {
         wanted: impl Fn() -> bool,
         wait: &mut SlotWait,
     ) -> Result<Slot, Error> {
-        let waiter = SpaceWaiter::new(self);
+        let waiter = SpaceWaiter::new(&self.space);
         let mut ledger = self.lock()?;
         if !wanted() {
             return Ok(Slot::LookAgain);
@@ -52,7 +53,7 @@ impl Shared {
         if let Some(slot) = ledger.window().take(frames) {
             return Ok(Slot::Taken(slot));
         }
-        let now = Instant::now();
+        let now = now();
         let until = *wait.until.get_or_insert(now + SLOT_WAIT);
         if now >= until || frames > self.pool.window_frames() || self.closed.load(Ordering::Acquire) {
             return Ok(Slot::Refused);
@@ -61,7 +62,7 @@ impl Shared {
         Ok(Slot::LookAgain)
     }
 
-    /// Makes an absent segment readable outside the pool and takes a hold; `None` if it is not absent any more, or there
+    /// Makes an absent segment readable outside the pool and takes a pin; `None` if it is not absent any more, or there
     /// may be frames for it by now.
     pub fn show(&self, segment: &Arc<Segment>, wait: &mut SlotWait) -> Result<Option<usize>, Error> {
         let frames = segment.frames();
@@ -74,7 +75,7 @@ impl Shared {
             Slot::LookAgain => return Ok(None),
             Slot::Refused => {
                 let reason = format!(
-                    "{} bytes are on disk, and all memory is held by readers or writers",
+                    "{} bytes are on disk, and all memory is pinned by readers or writers",
                     segment.bytes()
                 );
                 let remedy = format!(
@@ -92,7 +93,7 @@ impl Shared {
             return filled.map(|()| None);
         }
         self.counters.mapped.fetch_add(1, Ordering::Relaxed);
-        self.access(segment);
+        self.clock.access(segment);
         Ok(Some(address))
     }
 
@@ -107,7 +108,7 @@ impl Shared {
         segment.word.map()
     }
 
-    /// Takes the segment out of the window if nobody holds it.
+    /// Takes the segment out of the window if nobody has it pinned.
     pub fn hide(&self, segment: &Segment) {
         let address = {
             let Ok(_ledger) = self.lock() else { return };

@@ -7,6 +7,7 @@
 use warmset_placement::Key;
 
 use crate::failure::invariant;
+use crate::numbers::FrameNumbers;
 use crate::runs::Runs;
 
 /// How many frames are compared in search of the run that is cheapest to empty.
@@ -19,7 +20,7 @@ pub(crate) struct FrameMap {
     cold: Runs,
     /// Warm or cold.
     free: Runs,
-    /// Not known to be held: free, changing, or of a segment that may be a victim.
+    /// Not known to be pinned: free, changing, or of a segment that may be a victim.
     movable: Runs,
     /// Whose frame it is; keys count from 0.
     owners: Vec<Option<Key>>,
@@ -39,15 +40,26 @@ impl Changing {
 
 impl FrameMap {
     pub fn new(total: u64) -> Self {
-        Self {
-            warm: Runs::new(total, false),
-            cold: Runs::new(total, true),
-            free: Runs::new(total, true),
-            movable: Runs::new(total, true),
-            owners: vec![None; total as usize],
-            total,
+        Self::numbered(&FrameNumbers::of([(0, total)]))
+    }
+
+    pub fn numbered(numbers: &FrameNumbers) -> Self {
+        let end = numbers.end();
+        let mut map = Self {
+            warm: Runs::new(end, false),
+            cold: Runs::new(end, true),
+            free: Runs::new(end, true),
+            movable: Runs::new(end, true),
+            owners: vec![None; end as usize],
+            total: numbers.frames(),
             changing: 0,
+        };
+        for gap in numbers.gaps() {
+            for runs in [&mut map.cold, &mut map.free, &mut map.movable] {
+                runs.set(gap, 1, false);
+            }
         }
+        map
     }
 
     pub fn used(&self) -> u64 {
@@ -68,7 +80,7 @@ impl FrameMap {
         self.changing
     }
 
-    /// Takes `frames` contiguous frames, warm ones if possible. They are held by whoever takes them.
+    /// Takes `frames` contiguous frames, warm ones if possible. They are pinned by whoever takes them.
     pub fn take(&mut self, frames: u64) -> Option<u64> {
         let start = self.warm.find(frames).or_else(|| self.free.find(frames))?;
         self.warm.set(start, frames, false);
@@ -106,7 +118,7 @@ impl FrameMap {
         self.free.get(frame)
     }
 
-    /// The first run of so many frames that demotion could empty, as far as is known of who is held.
+    /// The first run of so many frames that demotion could empty, as far as is known of who is pinned.
     pub fn movable_run(&self, frames: u64) -> Option<u64> {
         self.movable.find(frames)
     }
@@ -207,6 +219,22 @@ mod tests {
     }
 
     #[test]
+    fn no_run_lies_on_two_nodes() {
+        let mut map = FrameMap::numbered(&FrameNumbers::of([(0, 5), (1 << 30, 4)]));
+        assert_eq!((map.used(), map.faulted()), (0, 0));
+        assert_eq!((map.take(6), map.movable_run(6)), (None, None));
+        assert_eq!((map.take(4), map.take(4), map.take(2)), (Some(0), Some(6), None));
+        assert_eq!((map.take(1), map.take(1)), (Some(4), None));
+        assert_eq!((map.used(), map.faulted()), (9, 9));
+        map.give(6, 4);
+        let drained = map.begin_drain().expect("warm");
+        assert_eq!(drained.number(), 9);
+        map.end_drain(drained, true);
+        assert_eq!((map.used(), map.faulted()), (5, 8));
+        assert_eq!(map.begin_fill().map(|frame| frame.number()), Some(9), "the gap is no frame");
+    }
+
+    #[test]
     fn filling_and_draining_keep_count() {
         let mut map = FrameMap::new(70);
         let frame = map.begin_fill().expect("cold");
@@ -231,7 +259,7 @@ mod tests {
         let mut map = FrameMap::new(12);
         let starts: Vec<_> = (0..12).map(|_| map.take(1).expect("free")).collect();
         starts.iter().for_each(|&frame| map.assign(frame, 1, frame));
-        assert!(map.movable_run(1).is_none(), "what was just taken is held");
+        assert!(map.movable_run(1).is_none(), "what was just taken is pinned");
         starts.iter().for_each(|&frame| map.set_movable(frame, 1, true));
         map.give(8, 1);
         let cost = |key| Some(if key < 6 { 5 } else { 1 });

@@ -1,19 +1,20 @@
-//! Safe handles for Rust callers: a region, a segment being written, a held segment.
+//! Safe handles for Rust callers: a region, a segment being written, a pinned segment.
 //!
-//! Invariant: a [`Pin`] is one hold; its bytes are immutable and in place until it is dropped. A [`Draft`] is the
-//! writer's hold; its bytes are its own until it is sealed or dropped. Both own what they show: neither the region's
+//! Invariant: a [`Pin`] counts once among its segment's pins; its bytes are immutable and in place until it is dropped. A [`Draft`] is the
+//! writer's pin; its bytes are its own until it is sealed or dropped. Both own what they show: neither the region's
 //! release nor the store's closing takes it away.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use crate::config::Names;
 use crate::error::Error;
+use crate::names::Names;
 use crate::read::PinStart;
 use crate::segment::Segment;
+use crate::shared::Shared;
 use crate::state::State;
-use crate::store::{Shared, Store};
+use crate::store::Store;
 
 /// A region; released when the last handle is dropped.
 pub struct Region {
@@ -45,12 +46,12 @@ impl Region {
     /// # Errors
     /// [`Error::Misuse`] once the store is closed.
     pub fn segments(&self) -> Result<u64, Error> {
-        Ok(self.shared.region(self.id)?.segments.count() as u64)
+        Ok(self.shared.regions.get(self.id)?.segments.count() as u64)
     }
 
     /// Indices of the segments that were not abandoned.
     pub(crate) fn kept_segments(&self) -> Result<Vec<u64>, Error> {
-        let table = self.shared.region(self.id)?;
+        let table = self.shared.regions.get(self.id)?;
         let kept = table.segments.iter().filter(|(_, segment)| segment.word.look().state != State::Freed);
         Ok(kept.map(|(index, _)| index as u64).collect())
     }
@@ -66,7 +67,7 @@ impl Region {
     /// # Errors
     /// As [`Raw::reserve`](crate::raw::Raw::reserve).
     pub fn draft(&self, bytes: usize) -> Result<Draft, Error> {
-        let table = self.shared.region(self.id)?;
+        let table = self.shared.regions.get(self.id)?;
         let (index, segment) = self.shared.reserve(&table, bytes as u64, false)?;
         let address = segment.address();
         Ok(Draft { shared: Arc::clone(&self.shared), segment, index, address, bytes, sealed: false })
@@ -88,9 +89,9 @@ impl Region {
     /// # Errors
     /// As [`Raw::pin_start`](crate::raw::Raw::pin_start).
     pub fn prefetch(&self, segment: u64) -> Result<Option<Prefetch>, Error> {
-        let found = self.shared.segment(self.id, segment)?;
-        let held = self.shared.hold(&found)? != PinStart::NoRoom;
-        Ok(held.then(|| Prefetch { shared: Arc::clone(&self.shared), segment: found, held: true }))
+        let found = self.shared.regions.segment(self.id, segment)?;
+        let pinned = self.shared.pin_start(&found)? != PinStart::NoRoom;
+        Ok(pinned.then(|| Prefetch { shared: Arc::clone(&self.shared), segment: found, pinned: true }))
     }
 
     /// Holds a segment and makes it readable.
@@ -98,7 +99,7 @@ impl Region {
     /// # Errors
     /// As [`Raw::pin`](crate::raw::Raw::pin).
     pub fn pin(&self, segment: u64) -> Result<Pin, Error> {
-        let found = self.shared.segment(self.id, segment)?;
+        let found = self.shared.regions.segment(self.id, segment)?;
         let address = self.shared.pin(&found)?;
         Ok(Pin { shared: Arc::clone(&self.shared), segment: found, address })
     }
@@ -153,8 +154,8 @@ impl Deref for Draft {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.shared.expect_here();
-        // SAFETY: `reserve` gave this address for `bytes` bytes; the writer's hold, which is this draft's, keeps them
+        self.shared.space.health.expect_here();
+        // SAFETY: `reserve` gave this address for `bytes` bytes; the writer's pin, which is this draft's, keeps them
         // its own until it is sealed or dropped.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
     }
@@ -162,7 +163,7 @@ impl Deref for Draft {
 
 impl DerefMut for Draft {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.shared.expect_here();
+        self.shared.space.health.expect_here();
         // SAFETY: as in `deref`.
         unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) }
     }
@@ -177,11 +178,11 @@ impl fmt::Debug for Draft {
     }
 }
 
-/// A hold on a segment that may still be on its way.
+/// A pin on a segment that may still be on its way.
 pub struct Prefetch {
     shared: Arc<Shared>,
     segment: Arc<Segment>,
-    held: bool,
+    pinned: bool,
 }
 
 impl Prefetch {
@@ -191,8 +192,8 @@ impl Prefetch {
     /// As [`Raw::pin_wait`](crate::raw::Raw::pin_wait).
     pub fn wait(mut self) -> Result<Pin, Error> {
         let waited = self.shared.wait(&self.segment);
-        // The hold goes to the pin, or was dropped with the error.
-        self.held = false;
+        // What it counted is the result's, or was given back with the error.
+        self.pinned = false;
         let (shared, segment) = (Arc::clone(&self.shared), Arc::clone(&self.segment));
         Ok(Pin { address: waited?, shared, segment })
     }
@@ -200,9 +201,9 @@ impl Prefetch {
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        if self.held && !self.shared.is_elsewhere() {
-            let dropped = self.shared.unhold(&self.segment);
-            debug_assert!(dropped.is_ok(), "a prefetch is one hold");
+        if self.pinned && !self.shared.is_elsewhere() {
+            let dropped = self.shared.unpin(&self.segment);
+            debug_assert!(dropped.is_ok(), "a prefetch counts once");
         }
     }
 }
@@ -213,7 +214,7 @@ impl fmt::Debug for Prefetch {
     }
 }
 
-/// A held segment, readable through `Deref`.
+/// A pinned segment, readable through `Deref`.
 pub struct Pin {
     shared: Arc<Shared>,
     segment: Arc<Segment>,
@@ -224,8 +225,8 @@ impl Deref for Pin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.shared.expect_here();
-        // SAFETY: the hold counted for this pin keeps the sealed bytes at this address (invariant 1 of the crate).
+        self.shared.space.health.expect_here();
+        // SAFETY: what this pin counts keeps the sealed bytes at this address (invariant 1 of the crate).
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.segment.bytes() as usize) }
     }
 }
@@ -233,8 +234,8 @@ impl Deref for Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         if !self.shared.is_elsewhere() {
-            let dropped = self.shared.unhold(&self.segment);
-            debug_assert!(dropped.is_ok(), "a pin is one hold");
+            let dropped = self.shared.unpin(&self.segment);
+            debug_assert!(dropped.is_ok(), "a pin counts once");
         }
     }
 }

@@ -6,88 +6,18 @@
 //! falls waits for no file: past a container's limit the kernel kills.
 
 use std::io;
-use std::sync::{Arc, OnceLock, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
 use warmset_placement::prefault_target;
 
 use crate::FRAME_BYTES;
 use crate::frames::Changing;
+use crate::keeper::Asked;
 use crate::ledger::{Evicted, Writes};
-use crate::store::{RegionTable, Shared};
-use crate::transfer::InFlight;
-
-#[derive(Debug, Default)]
-pub(crate) struct Housekeeper {
-    tasks: Mutex<Tasks>,
-    wake: Condvar,
-    files: Mutex<Files>,
-    emptied: Condvar,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    shared: OnceLock<Weak<Shared>>,
-}
-
-#[derive(Debug, Default)]
-struct Tasks {
-    retired: Vec<Arc<RegionTable>>,
-    /// Segments in `WritingBack`, whose write may create a file and take disk space first.
-    writes: Vec<InFlight>,
-    woken: bool,
-    stopping: bool,
-    /// Faulting in failed once: demand does it from now on.
-    prefault_off: bool,
-}
-
-#[derive(Debug, Default)]
-struct Files {
-    /// Regions without segments, whose files are open.
-    emptied: Vec<Arc<RegionTable>>,
-    stopping: bool,
-}
-
-impl Housekeeper {
-    /// Something changed that may need work.
-    pub fn wake(&self) {
-        let mut tasks = self.tasks.lock();
-        if !tasks.woken {
-            tasks.woken = true;
-            self.wake.notify_one();
-        }
-    }
-
-    /// Has write-backs started for a caller who must not wait for the disk; gives them back if there is no thread for
-    /// it any more.
-    pub fn launch(&self, writes: Vec<InFlight>) -> Vec<InFlight> {
-        let mut tasks = self.tasks.lock();
-        if tasks.stopping {
-            return writes;
-        }
-        tasks.writes.extend(writes);
-        tasks.woken = true;
-        self.wake.notify_one();
-        Vec::new()
-    }
-
-    pub fn retire(&self, table: Arc<RegionTable>) {
-        let mut tasks = self.tasks.lock();
-        tasks.retired.push(table);
-        tasks.woken = true;
-        self.wake.notify_one();
-    }
-
-    /// Has a region forgotten; gives it back if there is no thread for it any more.
-    pub fn forget(&self, table: Arc<RegionTable>) -> Option<Arc<RegionTable>> {
-        let mut files = self.files.lock();
-        if files.stopping {
-            return Some(table);
-        }
-        files.emptied.push(table);
-        self.emptied.notify_one();
-        None
-    }
-}
+use crate::shared::Shared;
+use crate::sync::pause;
+use crate::sync::thread::{self, JoinHandle};
 
 /// What one round did.
 #[derive(PartialEq, Eq)]
@@ -100,7 +30,6 @@ enum Round {
 
 impl Shared {
     pub fn start_housekeeping(self: &Arc<Self>) -> io::Result<()> {
-        drop(self.keeper.shared.set(Arc::downgrade(self)));
         self.spawn("warmset-keeper", Shared::keep_house)?;
         if let Err(error) = self.spawn("warmset-files", Shared::close_files) {
             self.stop_housekeeping();
@@ -112,80 +41,45 @@ impl Shared {
 
     fn spawn(self: &Arc<Self>, name: &str, work: fn(&Shared)) -> io::Result<()> {
         let shared = Arc::clone(self);
-        let run = move || shared.contain(|| work(&shared));
+        let run = move || shared.space.health.contain(|| work(&shared));
         let thread = thread::Builder::new().name(name.into()).spawn(run)?;
         self.keeper.threads.lock().push(thread);
         Ok(())
     }
 
     pub fn stop_housekeeping(&self) {
-        {
-            let mut tasks = self.keeper.tasks.lock();
-            tasks.stopping = true;
-            self.keeper.wake.notify_one();
-        }
+        self.keeper.stop();
         let mut threads = std::mem::take(&mut *self.keeper.threads.lock()).into_iter();
         // In this order: what the first retires, the second closes.
         join(threads.next());
         // Those of a store that has failed are started by nobody.
-        let left = std::mem::take(&mut self.keeper.tasks.lock().writes);
-        drop(left);
-        {
-            let mut files = self.keeper.files.lock();
-            files.stopping = true;
-            self.keeper.emptied.notify_one();
-        }
+        drop(self.keeper.take_writes());
+        self.keeper.stop_files();
         join(threads.next());
     }
 
     fn close_files(&self) {
         loop {
-            let emptied = {
-                let mut files = self.keeper.files.lock();
-                while files.emptied.is_empty() && !files.stopping {
-                    self.keeper.emptied.wait(&mut files);
-                }
-                std::mem::take(&mut files.emptied)
-            };
+            let emptied = self.keeper.take_emptied();
             if emptied.is_empty() {
                 return;
             }
-            for table in &emptied {
-                self.forget(table);
-            }
+            emptied.iter().for_each(|table| self.forget(table));
         }
     }
 
-    /// A counted reference for a transfer's callback.
-    pub fn self_reference(&self) -> Arc<Shared> {
-        let weak = self.keeper.shared.get().expect("set before the store is handed out");
-        weak.upgrade().expect("a method of it is running")
-    }
-
     fn keep_house(&self) {
-        loop {
-            let (retired, writes) = {
-                let mut tasks = self.keeper.tasks.lock();
-                let has_work = !tasks.retired.is_empty() || !tasks.writes.is_empty();
-                if tasks.stopping && !has_work || self.check().is_err() {
-                    return;
-                }
-                tasks.woken = false;
-                (std::mem::take(&mut tasks.retired), std::mem::take(&mut tasks.writes))
-            };
+        while let Some(Asked { retired, writes }) = self.keeper.take() {
+            if self.check().is_err() {
+                return;
+            }
             self.launch_writes(writes.iter().map(|write| Arc::clone(&write.segment)).collect());
             drop(writes);
-            for table in &retired {
-                self.retire(table);
-            }
-            let round = self.adjust_pool();
-            let mut tasks = self.keeper.tasks.lock();
-            if tasks.woken || tasks.stopping || round == Round::Worked {
-                continue;
-            }
-            match round {
-                Round::Blocked => drop(self.keeper.wake.wait_for(&mut tasks, Duration::from_millis(2))),
-                _ => self.keeper.wake.wait(&mut tasks),
+            retired.iter().for_each(|table| self.retire(table));
+            match self.adjust_pool() {
+                Round::Worked => {}
+                Round::Blocked => self.keeper.sleep(Some(Duration::from_millis(2))),
+                Round::Idle => self.keeper.sleep(None),
             }
         }
     }
@@ -194,7 +88,7 @@ impl Shared {
     fn adjust_pool(&self) -> Round {
         let Ok(mut ledger) = self.lock() else { return Round::Idle };
         let budget_frames = ledger.budget_frames();
-        // Free frames first: they go even where everything else is held.
+        // Free frames first: they go even where everything else is pinned.
         if ledger.frames().faulted() > budget_frames && !self.pool.keeps_pages() {
             if let Some(frame) = ledger.frames_mut().begin_drain() {
                 drop(ledger);
@@ -208,7 +102,7 @@ impl Shared {
         let frame_bytes = FRAME_BYTES as u64;
         let used = ledger.frames().used();
         let target = prefault_target(used * frame_bytes, budget_frames * frame_bytes) / frame_bytes;
-        if ledger.frames().warm() >= target || self.keeper.tasks.lock().prefault_off {
+        if ledger.frames().warm() >= target || !self.keeper.prefaults() {
             return Round::Idle;
         }
         let Some(frame) = ledger.frames_mut().begin_fill() else { return Round::Idle };
@@ -217,10 +111,10 @@ impl Shared {
         if let Ok(mut ledger) = self.lock() {
             ledger.frames_mut().end_fill(frame, filled.is_ok());
         }
-        self.announce_space();
+        self.space.announce();
         if let Err(error) = filled {
             tracing::warn!(%error, "frames are not faulted in ahead of demand");
-            self.keeper.tasks.lock().prefault_off = true;
+            self.keeper.stop_prefaulting();
         }
         Round::Worked
     }
@@ -240,7 +134,7 @@ impl Shared {
         match evicted {
             Evicted::Some(_) => Round::Worked,
             Evicted::Soon => Round::Blocked,
-            // Held or unwritable: the next unpin or release wakes this thread.
+            // Pinned or unwritable: the next unpin or release wakes this thread.
             Evicted::Nothing | Evicted::Stuck => Round::Idle,
         }
     }
@@ -251,7 +145,7 @@ impl Shared {
         if let Ok(mut ledger) = self.lock() {
             ledger.frames_mut().end_drain(frame, drained.is_ok());
         }
-        self.announce_space();
+        self.space.announce();
         if let Err(error) = &drained {
             tracing::warn!(%error, "a free frame keeps its pages");
         }
@@ -260,7 +154,7 @@ impl Shared {
 
     pub fn drain_transfers(&self) {
         while self.transfers.load(std::sync::atomic::Ordering::Acquire) > 0 {
-            thread::sleep(Duration::from_millis(1));
+            pause(Duration::from_millis(1));
         }
     }
 }

@@ -1,24 +1,22 @@
 //! The ledger: who has which frame, who goes next, and what is known of the disk. One lock guards it.
 //!
 //! Invariant: a member of the keep-set has frames, which are assigned to it and to nobody else; a member that is known
-//! to be held, or stuck, is parked, and its frames are not movable. No operation walks all members. A thread that
-//! panics while the ledger is locked leaves it half changed: nobody gets it any more (see [`LedgerGuard`]).
+//! to be pinned, or stuck, is parked, and its frames are not movable. No operation walks all members. A thread that
+//! panics while the ledger is locked leaves it half changed: nobody gets it any more (see `space.rs`).
 
 use std::collections::HashMap;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::Instant;
 
-use parking_lot::{Condvar, MutexGuard};
 use warmset_placement::{Class, KeepSet, Key, TICKS_PER_HALF_LIFE, Verdict};
 
 use crate::error::Error;
-use crate::failure::{broken_here, invariant};
+use crate::failure::{broken, invariant};
 use crate::frames::FrameMap;
+use crate::numbers::FrameNumbers;
 use crate::pool::Pool;
 use crate::segment::{Segment, frames_for};
 use crate::state::{Demote, State};
-use crate::store::Shared;
+use crate::sync::now;
 use crate::write_back::WriteBack;
 
 /// Dirty victims put in flight at once: enough to keep the device busy while the caller waits for the first.
@@ -36,7 +34,7 @@ pub(crate) enum Evicted {
     Soon,
     /// What could be demoted cannot be written.
     Stuck,
-    /// Everything is held.
+    /// Everything is pinned.
     Nothing,
 }
 
@@ -51,21 +49,21 @@ pub(crate) struct Ledger {
     budget_frames: u64,
     disk: WriteBack,
     relaxed_ticks: u64,
-    pool_base: usize,
+    numbers: FrameNumbers,
 }
 
 impl Ledger {
-    pub fn new(pool: &Pool, budget_frames: u64) -> Self {
+    pub fn new(pool: &Pool, devices: usize, budget_frames: u64) -> Self {
         Self {
-            frames: FrameMap::new((pool.frames.len() / crate::FRAME_BYTES) as u64),
+            frames: FrameMap::numbered(&pool.numbers),
             window: FrameMap::new((pool.window.len() / crate::FRAME_BYTES) as u64),
             set: KeepSet::new(budget_frames),
             members: HashMap::new(),
             resident_bytes: 0,
             budget_frames,
-            disk: WriteBack::default(),
+            disk: WriteBack::new(devices),
             relaxed_ticks: 0,
-            pool_base: pool.frames.base(),
+            numbers: pool.numbers.clone(),
         }
     }
 
@@ -128,10 +126,10 @@ impl Ledger {
     }
 
     fn start_of(&self, segment: &Segment) -> u64 {
-        ((segment.address() - self.pool_base) / crate::FRAME_BYTES) as u64
+        frame_of(&self.numbers, segment)
     }
 
-    /// A segment that is being written has got frames. Its writer holds it.
+    /// A segment that is being written has got frames. Its writer has it pinned.
     pub fn add_written(&mut self, segment: &Arc<Segment>) {
         self.set.add_written(segment.key, segment.frames(), segment.position);
         self.add(segment);
@@ -174,7 +172,7 @@ impl Ledger {
         self.frames.give(self.start_of(segment), segment.frames());
     }
 
-    /// A segment was sealed with so many bytes used, set by `set_bytes`; nobody holds it now. Tells whether it is
+    /// A segment was sealed with so many bytes used, set by `set_bytes`; nobody has it pinned now. Tells whether it is
     /// likely to be written soon: the high watermark is passed, and it does not stay.
     pub fn seal(&mut self, segment: &Segment, used_bytes: u64, set_bytes: impl FnOnce()) -> bool {
         let (before, after) = (segment.frames(), frames_for(used_bytes));
@@ -189,7 +187,7 @@ impl Ledger {
         self.set.class(segment.key) == Some(Class::Stream) && free < self.reserve_frames().div_ceil(2)
     }
 
-    /// Nobody holds it any more. Ignored if it has no frames.
+    /// Nobody has it pinned any more. Ignored if it has no frames.
     pub fn unpark(&mut self, segment: &Segment) {
         if self.members.contains_key(&segment.key) {
             self.set.unpark(segment.key, segment.score());
@@ -202,9 +200,9 @@ impl Ledger {
         self.frames.set_movable(self.start_of(segment), segment.frames(), false);
     }
 
-    /// A segment could not be written, `in_row` times in a row now.
-    pub fn write_failed(&mut self, segment: &Segment, error: &Error, in_row: usize) {
-        self.disk.failed(segment.key, error, in_row, Instant::now());
+    /// No device has taken this segment.
+    pub fn write_failed(&mut self, segment: &Segment, error: &Error) {
+        self.disk.failed(segment.key, error);
         if self.members.contains_key(&segment.key) {
             self.park(segment);
         }
@@ -212,7 +210,7 @@ impl Ledger {
 
     /// Some of what was stuck may be tried again.
     fn bring_back_stuck(&mut self) {
-        self.disk.retry_if_due(Instant::now());
+        self.disk.retry_if_due(now());
         for key in self.disk.come_back() {
             if let Some(segment) = self.members.get(&key).map(Arc::clone) {
                 self.unpark(&segment);
@@ -234,8 +232,7 @@ impl Ledger {
     }
 
     fn try_evict(&mut self, patient: bool, writes: &mut Writes) -> Evicted {
-        let pool_base = self.pool_base;
-        let Ledger { set, members, frames, disk, .. } = self;
+        let Ledger { set, members, frames, disk, numbers, .. } = self;
         let mut soon = false;
         let verdict = |key: Key, class: Class| {
             if writes.len() >= WRITES_STARTED_MAX || (class == Class::Keep && patient && soon) {
@@ -245,7 +242,7 @@ impl Ledger {
             match segment.word.demote() {
                 Demote::Demoted => return Verdict::Take,
                 Demote::Parked => {}
-                Demote::Dirty if !disk.may_write(key) => disk.stick(key),
+                Demote::Dirty if !may_write(disk, segment) => disk.stick(key),
                 outcome => {
                     if outcome == Demote::Dirty && segment.word.begin_write() {
                         writes.push(Arc::clone(segment));
@@ -254,9 +251,8 @@ impl Ledger {
                     return Verdict::Busy;
                 }
             }
-            let start = (segment.address() - pool_base) / crate::FRAME_BYTES;
-            frames.set_movable(start as u64, segment.frames(), false);
-            Verdict::Held
+            frames.set_movable(frame_of(numbers, segment), segment.frames(), false);
+            Verdict::Pinned
         };
         match set.take_victim(verdict, |key| members[&key].score()) {
             Some(key) => {
@@ -270,7 +266,12 @@ impl Ledger {
         }
     }
 
-    /// There are enough free frames but no run of them: empties one, the cheapest of some that nobody holds a part of.
+    /// Whether this dirty segment may be written now.
+    pub fn may_write(&self, segment: &Segment) -> bool {
+        may_write(&self.disk, segment)
+    }
+
+    /// There are enough free frames but no run of them: empties one, the cheapest of some that nobody has pinned a part of.
     pub fn clear_run(&mut self, frames: u64, writes: &mut Writes) -> Evicted {
         self.bring_back_stuck();
         while self.could_have(frames) {
@@ -278,7 +279,8 @@ impl Ledger {
             let cost = |key: Key| {
                 let look = members[&key].word.look();
                 let price = if look.state == State::Dirty { 3 } else { 1 };
-                (look.holds == 0 && (look.state != State::Dirty || disk.may_write(key))).then_some(price)
+                (look.pins == 0 && (look.state != State::Dirty || may_write(disk, &members[&key])))
+                    .then_some(price)
             };
             let start = self.frames.cheapest_run(frames, cost);
             if let Some(outcome) = start.and_then(|start| self.clear(start, frames, writes)) {
@@ -302,15 +304,15 @@ impl Ledger {
         false
     }
 
-    /// Parks those of some frames' segments that are held or cannot be written; true if there were any.
+    /// Parks those of some frames' segments that are pinned or cannot be written; true if there were any.
     fn park_obstacles(&mut self, start: u64, frames: u64) -> bool {
         let mut any = false;
         for key in self.frames.owners(start, frames) {
             let segment = Arc::clone(&self.members[&key]);
-            let held = segment.word.park_if_held();
-            if !held && segment.word.look().state == State::Dirty && !self.disk.may_write(key) {
+            let pinned = segment.word.park_if_pinned();
+            if !pinned && segment.word.look().state == State::Dirty && !self.may_write(&segment) {
                 self.disk.stick(key);
-            } else if !held {
+            } else if !pinned {
                 continue;
             }
             self.park(&segment);
@@ -319,7 +321,7 @@ impl Ledger {
         any
     }
 
-    /// `None` if somebody holds a part of the run.
+    /// `None` if somebody has pinned a part of the run.
     fn clear(&mut self, start: u64, frames: u64, writes: &mut Writes) -> Option<Evicted> {
         let mut demoted = 0;
         for key in self.frames.owners(start, frames) {
@@ -333,7 +335,7 @@ impl Ledger {
                     self.park(&segment);
                     return None;
                 }
-                Demote::Dirty if !self.disk.may_write(key) => {
+                Demote::Dirty if !self.may_write(&segment) => {
                     self.disk.stick(key);
                     self.park(&segment);
                     return None;
@@ -362,47 +364,12 @@ impl Ledger {
     }
 }
 
-/// The locked ledger. Dropped by a panic, it makes the store fail: see [`Shared::fail`].
-pub(crate) struct LedgerGuard<'a> {
-    guard: MutexGuard<'a, Ledger>,
-    shared: &'a Shared,
-    was_panicking: bool,
+/// Its first frame.
+fn frame_of(numbers: &FrameNumbers, segment: &Segment) -> u64 {
+    let frame = numbers.at(segment.address());
+    frame.unwrap_or_else(|| broken(format!("segment {} has no frames", segment.key)))
 }
 
-impl<'a> LedgerGuard<'a> {
-    pub fn new(guard: MutexGuard<'a, Ledger>, shared: &'a Shared) -> Self {
-        Self { guard, shared, was_panicking: std::thread::panicking() }
-    }
-
-    /// Sleeps until frames may have become available; the ledger may be in ruins then, and has to be locked anew.
-    pub fn wait(mut self, space: &Condvar) {
-        space.wait(&mut self.guard);
-    }
-
-    /// The same for a limited time; false if it is over.
-    pub fn wait_until(mut self, space: &Condvar, deadline: Instant) -> bool {
-        !space.wait_until(&mut self.guard, deadline).timed_out()
-    }
-}
-
-impl Deref for LedgerGuard<'_> {
-    type Target = Ledger;
-
-    fn deref(&self) -> &Ledger {
-        &self.guard
-    }
-}
-
-impl DerefMut for LedgerGuard<'_> {
-    fn deref_mut(&mut self) -> &mut Ledger {
-        &mut self.guard
-    }
-}
-
-impl Drop for LedgerGuard<'_> {
-    fn drop(&mut self) {
-        if !self.was_panicking && std::thread::panicking() {
-            self.shared.fail(broken_here());
-        }
-    }
+fn may_write(disk: &WriteBack, segment: &Segment) -> bool {
+    disk.may_write(segment.key, segment.place().map(|place| place.device))
 }

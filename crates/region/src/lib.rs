@@ -2,12 +2,12 @@
 //!
 //! A [`Store`] owns a pool of 2 MiB frames. A [`Region`] is a list of *segments* with one lifetime: reserved,
 //! written, sealed, read many times, released whole. A sealed segment may be demoted (written once to the
-//! region's nameless file, then dropped) and promoted (one direct read) at any time nobody holds it.
+//! region's nameless file, then dropped) and promoted (one direct read) at any time nobody has it pinned.
 //!
 //! Invariants:
-//! 1. A held segment (see [`Pin`]) is never demoted, moved or freed; every transition goes through the one
+//! 1. A pinned segment (see [`Pin`]) is never demoted, moved or freed; every transition goes through the one
 //!    state word of `state.rs`, which loom checks.
-//! 2. Frames belong to at most one segment; the ledger (one mutex) decides, holds only count.
+//! 2. Frames belong to at most one segment; the ledger (one mutex) decides, pins only count.
 //! 3. Addresses once given out stay mapped until the process ends. A reader that breaks the rules may see
 //!    other bytes, never a fault.
 //! 4. No transfer starts without disk space: running out is an error of the writer, named
@@ -38,7 +38,7 @@
 //! # }
 //! ```
 //!
-//! A pin's bytes cannot be taken away by safe code: what ends somebody's hold by its number is unsafe (see [`raw`]),
+//! A pin's bytes cannot be taken away by safe code: what ends somebody's pin by its number is unsafe (see [`raw`]),
 //!
 //! ```compile_fail,E0133
 //! fn unpin_under_a_reader(store: &warmset_region::Store, region: u64) {
@@ -79,7 +79,10 @@
 #![cfg(not(loom))]
 
 mod backing;
+mod clock;
 mod config;
+mod counters;
+mod device;
 mod error;
 mod extents;
 mod failure;
@@ -87,29 +90,40 @@ mod fallback;
 mod frames;
 mod handle;
 mod housekeeping;
+mod keeper;
 mod ledger;
 mod named;
+mod names;
+mod numbers;
 mod pool;
 pub mod raw;
 mod read;
 mod recency;
 pub mod region_file;
+mod regions;
 mod release;
 mod room;
 mod runs;
 mod segment;
+mod shared;
+mod space;
 mod state;
 mod stats;
 mod store;
+mod sync;
 mod transfer;
+mod waiters;
 mod write;
 mod write_back;
+mod write_out;
 
-pub use config::{Config, HugePages, Io, Names};
+pub use config::{Config, HugePages, Io};
 pub use error::Error;
-pub use extents::{Check, Extent};
+pub use extents::Extent;
 pub use handle::{Draft, Pin, Prefetch, Region};
+pub use names::Names;
 pub use read::PinStart;
+pub use region_file::Check;
 pub use stats::{PoolUse, RegionStats, StoreStats};
 pub use store::Store;
 pub use warmset_platform::io::{FaultHook, Op};

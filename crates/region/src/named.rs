@@ -3,8 +3,7 @@
 //! Invariant: a file under its name is whole. What opens it trusts nothing: header and table are checked on
 //! opening, each segment's checksum when it is promoted, and the file is never mapped (somebody may truncate it).
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,9 +12,9 @@ use warmset_platform::io::{DataFile, Publish};
 
 use crate::FRAME_BYTES;
 use crate::backing::Backing;
-use crate::config::Names;
 use crate::error::{Error, is_full_disk};
 use crate::handle::{Pin, Region};
+use crate::names::Names;
 use crate::region_file::{BLOCK_BYTES, Entry, checksum, encode, parse_header, parse_table};
 use crate::segment::Segment;
 use crate::store::Store;
@@ -60,7 +59,7 @@ impl Summary {
     }
 }
 
-fn write_segment(file: &mut File, bytes: &[u8], entry: &Entry) -> io::Result<()> {
+fn write_segment(file: &mut impl Write, bytes: &[u8], entry: &Entry) -> io::Result<()> {
     let padding = entry.bytes.next_multiple_of(BLOCK_BYTES) - entry.bytes;
     file.write_all(bytes)?;
     file.write_all(&[0; BLOCK_BYTES as usize][..padding as usize])
@@ -83,9 +82,9 @@ impl Store {
     /// cannot be opened; [`Error::Misuse`] if it has a segment larger than this store's pool.
     pub fn open_saved(&self, path: &Path) -> Result<Region, Error> {
         self.shared.check_open()?;
-        let mut file = File::open(path).map_err(|error| Error::io("open a region", path, error))?;
-        let entries = read_entries(&mut file, path)?;
-        let pool_bytes = self.shared.pool.frames.len() as u64;
+        let file = DataFile::open_buffered(path).map_err(|error| Error::io("open a region", path, error))?;
+        let entries = read_entries(&file, path)?;
+        let pool_bytes = self.shared.pool.segment_bytes_max();
         if let Some(large) = entries.iter().find(|entry| entry.bytes > pool_bytes) {
             let needed = large.bytes.next_multiple_of(FRAME_BYTES as u64);
             return Err(Error::misuse(format!(
@@ -98,35 +97,46 @@ impl Store {
         // The file that was checked, whatever has that name by now.
         let file =
             DataFile::reopen_to_read(&file).map_err(|error| Error::io("open a region", path, error))?;
-        let table =
-            self.shared.add_region(Backing::saved(Arc::clone(&self.shared.quota), file, path.to_owned()));
+        let (backing, device) = Backing::saved(Arc::clone(&self.shared.devices), file, path.to_owned());
+        let table = self.shared.regions.add(backing);
         table.core.live.store(entries.len() as u64, Ordering::Release);
         for entry in entries {
-            self.shared.add_live_bytes(entry.bytes);
+            self.shared.clock.add_live_bytes(entry.bytes);
             table.segments.push(Arc::new(Segment::saved(
                 self.shared.next_key(),
-                &table,
+                &table.core,
+                table.segments.count(),
                 entry,
-                self.shared.now_ticks(),
+                device,
+                self.shared.clock.now(),
             )));
         }
         Ok(Region::of(Arc::clone(&self.shared), table.core.id))
     }
 }
 
-fn read_entries(file: &mut File, path: &Path) -> Result<Vec<Entry>, Error> {
+fn read_entries(file: &DataFile, path: &Path) -> Result<Vec<Entry>, Error> {
     let failed = |error| Error::io("open a region", path, error);
     let bad = |problem| Error::BadFile { path: path.to_owned(), problem };
-    let file_bytes = file.metadata().map_err(failed)?.len();
+    let file_bytes = file.len().map_err(failed)?;
     let head = read_part(file, 0, BLOCK_BYTES.min(file_bytes)).map_err(failed)?;
     let header = parse_header(&head, file_bytes).map_err(bad)?;
     let table = read_part(file, BLOCK_BYTES, header.table_bytes).map_err(failed)?;
     parse_table(&header, &table).map_err(bad)
 }
 
-fn read_part(file: &mut File, start: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(start))?;
-    let mut part = Vec::new();
-    file.take(bytes).read_to_end(&mut part)?;
+/// As many of these bytes as the file has.
+fn read_part(file: &DataFile, start: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut part = vec![0; bytes as usize];
+    let mut filled = 0;
+    while filled < part.len() {
+        match file.read_at(&mut part[filled..], start + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    part.truncate(filled);
     Ok(part)
 }

@@ -1,19 +1,21 @@
-//! The two address ranges of a store: the pool of frames, and the window for what has no frame.
+//! The address ranges of a store: the pool of frames, one range for each memory node, and the window for what has no frame.
 //!
-//! Invariant: both stay mapped until the process ends, whatever happens to the store. The window has base pages while
+//! Invariant: all stay mapped until the process ends, whatever happens to the store. The window has base pages while
 //! somebody uses them, and is small: see [`window_frames`].
 
 use std::io;
 
 use warmset_placement::{PageSupport, PoolPages, pool_pages};
-use warmset_platform::mm::{HUGE_PAGE_BYTES, Reservation};
+use warmset_platform::mm::{HUGE_PAGE_BYTES, Reservation, range_use};
 use warmset_platform::sysinfo::Root;
 use warmset_platform::sysinfo::pages::transparent;
 
 use crate::FRAME_BYTES;
-use crate::config::{Config, Names};
+use crate::config::Config;
 use crate::error::Error;
 use crate::frames::Changing;
+use crate::names::Names;
+use crate::numbers::FrameNumbers;
 
 /// The window is at least this large (64 MiB), and at most 256 MiB.
 const WINDOW_FRAMES_MIN: u64 = 32;
@@ -23,7 +25,9 @@ const WINDOW_PART: u64 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
-    pub frames: Reservation,
+    /// One for each memory node that is used: one, today.
+    nodes: Vec<Reservation>,
+    pub numbers: FrameNumbers,
     pub window: Reservation,
     pub pages: PoolPages,
 }
@@ -65,11 +69,14 @@ impl Pool {
             .map_err(|error| no_addresses(window_frames, &error, &config.names))?;
         // EINVAL means a kernel without transparent huge pages: base pages are what it gives anyway.
         drop(window.prefer_base_pages());
-        Ok(Self { frames, window, pages })
+        let nodes = vec![frames];
+        let numbers =
+            FrameNumbers::of(nodes.iter().map(|node| (node.base(), (node.len() / FRAME_BYTES) as u64)));
+        Ok(Self { nodes, numbers, window, pages })
     }
 
     pub fn frame_address(&self, frame: u64) -> usize {
-        self.frames.base() + frame as usize * FRAME_BYTES
+        self.numbers.address(frame)
     }
 
     pub fn window_address(&self, slot: u64) -> usize {
@@ -82,14 +89,28 @@ impl Pool {
 
     /// Faults a frame in.
     pub fn fill(&self, frame: &Changing) -> io::Result<()> {
+        let (node, offset) = self.numbers.locate(frame.number());
         // SAFETY: a frame that is changing is free, and nobody can take it.
-        unsafe { self.frames.populate(frame.number() as usize * FRAME_BYTES, FRAME_BYTES) }
+        unsafe { self.nodes[node].populate(offset, FRAME_BYTES) }
     }
 
     /// Gives a frame's pages back to the kernel.
     pub fn drain(&self, frame: &Changing) -> io::Result<()> {
+        let (node, offset) = self.numbers.locate(frame.number());
         // SAFETY: as in `fill`.
-        unsafe { self.frames.discard(frame.number() as usize * FRAME_BYTES, FRAME_BYTES) }
+        unsafe { self.nodes[node].discard(offset, FRAME_BYTES) }
+    }
+
+    /// No segment can have more.
+    pub fn segment_bytes_max(&self) -> u64 {
+        self.numbers.longest() * FRAME_BYTES as u64
+    }
+
+    /// Bytes of frames on huge pages, by the kernel's list of mappings. Without /proc the figure is unknown, which 0
+    /// says well enough for a gauge.
+    pub fn huge_bytes(&self) -> u64 {
+        let huge = |node: &Reservation| range_use(node.base(), node.len()).unwrap_or_default().huge_bytes;
+        self.nodes.iter().map(huge).sum()
     }
 
     pub fn window_frames(&self) -> u64 {
@@ -103,7 +124,7 @@ impl Pool {
     }
 
     pub fn in_frames(&self, address: usize) -> bool {
-        (self.frames.base()..self.frames.base() + self.frames.len()).contains(&address)
+        self.numbers.at(address).is_some()
     }
 
     pub fn in_window(&self, address: usize) -> bool {

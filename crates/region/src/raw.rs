@@ -1,7 +1,7 @@
 //! Regions and segments by number, and bytes by address: what a language boundary needs that cannot hold a [`Pin`].
 //!
 //! Invariant: a number that names nothing is an error. What an address shows is the caller's business: it is the
-//! segment's while the caller has a hold on it, or is its writer, and never unmapped. The functions that end a hold,
+//! segment's while the caller has a pin on it, or is its writer, and never unmapped. The functions that end a pin,
 //! or a writer's turn, are unsafe: they could end somebody else's.
 //!
 //! [`Pin`]: crate::Pin
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::read::PinStart;
 use crate::segment::Segment;
-use crate::store::{Shared, Store};
+use crate::shared::Shared;
+use crate::store::Store;
 
 /// A store's regions by number.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +34,7 @@ impl Raw<'_> {
     }
 
     fn segment(&self, region: u64, segment: u64) -> Result<Arc<Segment>, Error> {
-        self.shared().segment(region, segment)
+        self.shared().regions.segment(region, segment)
     }
 
     /// Makes an empty region and returns its id, which is never 0 and never reused.
@@ -52,7 +53,7 @@ impl Raw<'_> {
     /// than the pool has; [`Error::Io`] when there is no memory left for bytes in transit, or others cannot
     /// be written; [`Error::Misuse`] for an unknown region or a size of zero.
     pub fn reserve(&self, region: u64, bytes: u64) -> Result<(u64, usize), Error> {
-        let table = self.shared().region(region)?;
+        let table = self.shared().regions.get(region)?;
         let (index, segment) = self.shared().reserve(&table, bytes, true)?;
         Ok((index, segment.address()))
     }
@@ -69,34 +70,34 @@ impl Raw<'_> {
         self.shared().seal(&self.segment(region, segment)?, used_bytes)
     }
 
-    /// Takes a hold and starts a promotion if needed; never waits for I/O.
+    /// Takes a pin and starts a promotion if needed; never waits for I/O.
     ///
     /// # Errors
     /// [`Error::Misuse`] for a segment that does not exist, is not sealed or is released.
     pub fn pin_start(&self, region: u64, segment: u64) -> Result<PinStart, Error> {
-        self.shared().with_segment(region, segment, |segment| self.shared().hold(segment))
+        self.shared().regions.with_segment(region, segment, |segment| self.shared().pin_start(segment))
     }
 
-    /// Waits for the bytes of a segment that [`Raw::pin_start`] gave a hold on; returns their address.
+    /// Waits for the bytes of a segment that [`Raw::pin_start`] gave a pin on; returns their address.
     ///
     /// # Errors
-    /// [`Error::Io`] if they cannot be read; the hold is dropped then.
+    /// [`Error::Io`] if they cannot be read; the pin is dropped then.
     ///
     /// # Safety
-    /// The hold is one that the caller got from [`Raw::pin_start`] and has not given back.
+    /// The pin is one that the caller got from [`Raw::pin_start`] and has not given back.
     pub unsafe fn pin_wait(&self, region: u64, segment: u64) -> Result<usize, Error> {
         self.shared().wait(&self.segment(region, segment)?)
     }
 
-    /// Takes a hold and returns the address, whatever it takes.
+    /// Takes a pin and returns the address, whatever it takes.
     ///
     /// # Errors
-    /// As [`Raw::pin_start`] and [`Raw::pin_wait`]; [`Error::NoSpace`] when all memory is held, which passes when
+    /// As [`Raw::pin_start`] and [`Raw::pin_wait`]; [`Error::NoSpace`] when all memory is pinned, which passes when
     /// others are unpinned.
     pub fn pin(&self, region: u64, segment: u64) -> Result<usize, Error> {
         let shared = self.shared();
-        let absent = shared.with_segment(region, segment, |segment| {
-            Ok(match shared.hold_resident(segment) {
+        let absent = shared.regions.with_segment(region, segment, |segment| {
+            Ok(match shared.pin_resident(segment) {
                 Some(address) => Err(address),
                 None => Ok(Arc::clone(segment)),
             })
@@ -104,15 +105,15 @@ impl Raw<'_> {
         absent.map_or_else(Ok, |segment| shared.pin(&segment))
     }
 
-    /// Gives a hold back.
+    /// Gives a pin back.
     ///
     /// # Errors
     /// [`Error::Misuse`] if there was none.
     ///
     /// # Safety
-    /// The hold is one that the caller got from [`Raw::pin_start`] or [`Raw::pin`] and has not given back, and nobody
+    /// The pin is one that the caller got from [`Raw::pin_start`] or [`Raw::pin`] and has not given back, and nobody
     /// reads at its address on account of it any more.
     pub unsafe fn unpin(&self, region: u64, segment: u64) -> Result<(), Error> {
-        self.shared().with_segment(region, segment, |segment| self.shared().unhold(segment))
+        self.shared().regions.with_segment(region, segment, |segment| self.shared().unpin(segment))
     }
 }

@@ -1,69 +1,41 @@
-//! Reading: holds and promotion.
+//! Reading: pins and promotion.
 //!
-//! Invariant: whoever got `Ready` or `Pending` has exactly one hold. An address is only given out while the
-//! state word counts that hold in a readable state.
+//! Invariant: whoever got `Ready` or `Pending` has exactly one pin. An address is only given out while the
+//! state word counts that pin in a readable state.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
 use warmset_placement::Class;
-use warmset_platform::io::Op;
+use warmset_platform::io::{Op, Urgency};
 
 use crate::error::Error;
 use crate::fallback::SlotWait;
 use crate::ledger::{Ledger, WRITES_STARTED_MAX, Writes};
-use crate::room::{Room, SpaceWaiter};
+use crate::room::Room;
 use crate::segment::Segment;
-use crate::state::{Hold, State, Unhold};
-use crate::store::Shared;
-use crate::transfer::InFlight;
-
-const SHARDS: usize = 16;
-
-/// Where readers wait for a promotion, spread over a few locks.
-#[derive(Debug, Default)]
-pub(crate) struct Waiters {
-    shards: [(Mutex<()>, Condvar); SHARDS],
-}
-
-impl Waiters {
-    fn shard(&self, segment: &Segment) -> &(Mutex<()>, Condvar) {
-        &self.shards[segment.key as usize % SHARDS]
-    }
-
-    fn notify(&self, segment: &Segment) {
-        let (lock, wake) = self.shard(segment);
-        drop(lock.lock());
-        wake.notify_all();
-    }
-
-    /// The store has failed: nothing that anybody waits for comes any more.
-    pub fn notify_all(&self) {
-        for (lock, wake) in &self.shards {
-            drop(lock.lock());
-            wake.notify_all();
-        }
-    }
-}
+use crate::shared::{InFlight, Shared};
+use crate::space::SpaceWaiter;
+use crate::state::{Pinned, State, Unpinned};
+use crate::sync::now;
+use crate::transfer::{never_written, read_error};
 
 /// Outcome of [`Raw::pin_start`](crate::raw::Raw::pin_start).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinStart {
-    /// One hold; the bytes are there.
+    /// One pin; the bytes are there.
     Ready,
-    /// One hold; the bytes are on their way.
+    /// One pin; the bytes are on their way.
     Pending,
-    /// No hold: there is no room to promote it now.
+    /// No pin: there is no room to promote it now.
     NoRoom,
 }
 
 /// Outcome of [`Shared::promote`].
 #[derive(Debug, PartialEq, Eq)]
 enum Promotion {
-    /// One hold; the read is in flight.
+    /// One pin; the read is in flight.
     Started,
     /// Somebody else promoted or released it.
     Raced,
@@ -74,7 +46,7 @@ impl Shared {
     pub fn pin(&self, segment: &Arc<Segment>) -> Result<usize, Error> {
         let mut wait = SlotWait::default();
         loop {
-            match self.hold_or_promote(segment, true)? {
+            match self.pin_or_promote(segment, true)? {
                 PinStart::Ready => return Ok(segment.address()),
                 PinStart::Pending => return self.wait(segment),
                 PinStart::NoRoom => {
@@ -86,41 +58,41 @@ impl Shared {
         }
     }
 
-    /// The fast way: a hold on a segment that is there.
-    pub fn hold_resident(&self, segment: &Segment) -> Option<usize> {
-        (segment.word.hold_ready()).then(|| {
-            self.access(segment);
+    /// The fast way: a pin on a segment that is there.
+    pub fn pin_resident(&self, segment: &Segment) -> Option<usize> {
+        (segment.word.pin_ready()).then(|| {
+            self.clock.access(segment);
             segment.address()
         })
     }
 
-    /// A hold that never waits for I/O.
-    pub fn hold(&self, segment: &Arc<Segment>) -> Result<PinStart, Error> {
-        self.hold_or_promote(segment, false)
+    /// A pin that never waits for I/O.
+    pub fn pin_start(&self, segment: &Arc<Segment>) -> Result<PinStart, Error> {
+        self.pin_or_promote(segment, false)
     }
 
-    fn hold_or_promote(&self, segment: &Arc<Segment>, patient: bool) -> Result<PinStart, Error> {
+    fn pin_or_promote(&self, segment: &Arc<Segment>, patient: bool) -> Result<PinStart, Error> {
         self.check()?;
         loop {
-            let held = match segment.word.hold() {
-                Hold::Ready => PinStart::Ready,
-                Hold::Pending => PinStart::Pending,
-                Hold::Absent => match self.promote(segment, patient)? {
+            let pinned = match segment.word.pin() {
+                Pinned::Ready => PinStart::Ready,
+                Pinned::Pending => PinStart::Pending,
+                Pinned::Absent => match self.promote(segment, patient)? {
                     Promotion::Started => PinStart::Pending,
                     Promotion::NoRoom => return Ok(PinStart::NoRoom),
                     Promotion::Raced => continue,
                 },
-                Hold::Unsealed => return Err(Error::misuse("the segment is not sealed yet")),
-                Hold::Gone => return Err(Error::misuse("the segment is released")),
+                Pinned::Unsealed => return Err(Error::misuse("the segment is not sealed yet")),
+                Pinned::Gone => return Err(Error::misuse("the segment is released")),
             };
-            self.access(segment);
-            return Ok(held);
+            self.clock.access(segment);
+            return Ok(pinned);
         }
     }
 
-    /// Starts a promotion and takes a hold. A patient caller sleeps while write-backs are about to free frames.
+    /// Starts a promotion and takes a pin. A patient caller sleeps while write-backs are about to free frames.
     fn promote(&self, segment: &Arc<Segment>, patient: bool) -> Result<Promotion, Error> {
-        let waiter = patient.then(|| SpaceWaiter::new(self));
+        let waiter = patient.then(|| SpaceWaiter::new(&self.space));
         loop {
             let mut writes = Writes::new();
             let mut ledger = self.lock()?;
@@ -128,7 +100,7 @@ impl Shared {
             let waiting = waiter.as_ref().filter(|_| begun == Err(Room::Soon));
             match waiting.filter(|_| writes.is_empty()) {
                 Some(waiter) => {
-                    let began = Instant::now();
+                    let began = now();
                     waiter.wait(ledger);
                     self.counters.count_wait(began);
                 }
@@ -141,7 +113,7 @@ impl Shared {
             }
             match begun {
                 Ok(Promotion::Started) => {
-                    self.launch_read(segment);
+                    self.launch_read(segment, if patient { Urgency::Demand } else { Urgency::Prefetch });
                     return Ok(Promotion::Started);
                 }
                 Ok(outcome) => return Ok(outcome),
@@ -151,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// Gives an absent segment frames and a hold, or says why there are no frames.
+    /// Gives an absent segment frames and a pin, or says why there are no frames.
     fn begin_promote(
         &self,
         ledger: &mut Ledger,
@@ -163,7 +135,7 @@ impl Shared {
         if look.state != State::Absent || look.released {
             return Ok(Promotion::Raced);
         }
-        ledger.relax(self.now_ticks());
+        ledger.relax(self.clock.now());
         let (frames, budget_frames) = (segment.frames(), ledger.budget_frames());
         let start = match self.make_room(ledger, frames, budget_frames, patient, writes) {
             Room::Frames(start) => start,
@@ -177,37 +149,36 @@ impl Shared {
         *segment.failure.lock() = None;
         let (class, displaced) = ledger.add_promoted(segment);
         // The rest are stream members now: who needs their frames has them written.
-        let dirty = displaced
-            .into_iter()
-            .filter(|segment| ledger.disk().may_write(segment.key) && segment.word.begin_write());
+        let dirty =
+            displaced.into_iter().filter(|segment| ledger.may_write(segment) && segment.word.begin_write());
         writes.extend(dirty.take(WRITES_STARTED_MAX.saturating_sub(writes.len())));
         self.counters.promotions.fetch_add(1, Ordering::Relaxed);
         self.counters.streamed.fetch_add(u64::from(class == Class::Stream), Ordering::Relaxed);
         Ok(Promotion::Started)
     }
 
-    fn launch_read(&self, segment: &Arc<Segment>) {
+    fn launch_read(&self, segment: &Arc<Segment>, urgency: Urgency) {
         let launch = InFlight::begin(self.self_reference(), segment);
         let done = {
             let transfer = InFlight::begin(self.self_reference(), segment);
             Box::new(move |outcome: io::Result<()>| {
                 let InFlight { shared, segment } = &transfer;
-                shared.contain(|| {
-                    let outcome = outcome.map_err(|error| shared.read_error(segment, error));
-                    let checked =
-                        outcome.and_then(|()| segment.check(shared.bytes_of(segment, segment.bytes())));
+                shared.space.health.contain(|| {
+                    let checked = shared.check_read(segment, outcome);
                     shared.finish_read(segment, checked);
                 });
             })
         };
-        if let Err(error) = self.submit(segment, Op::Read, done) {
+        if let Err(error) = self.submit(segment, Op::Read, urgency, done) {
             self.finish_read(segment, Err(error));
         }
         drop(launch);
     }
 
-    pub fn read_error(&self, segment: &Segment, error: io::Error) -> Error {
-        Error::io("read cached data", segment.region.backing.path(), error)
+    fn check_read(&self, segment: &Segment, outcome: io::Result<()>) -> Result<(), Error> {
+        let place = segment.place().ok_or_else(never_written)?;
+        outcome.map_err(|error| read_error(segment, place, error))?;
+        segment.check(self.bytes_of(segment, segment.bytes()), place)
     }
 
     fn finish_read(&self, segment: &Arc<Segment>, outcome: Result<(), Error>) {
@@ -229,16 +200,16 @@ impl Shared {
         self.finish_release(segment);
     }
 
-    /// Waits for the bytes of a segment that is held; returns their address. After an error the hold is gone.
+    /// Waits for the bytes of a segment that is pinned; returns their address. After an error the pin is gone.
     pub fn wait(&self, segment: &Arc<Segment>) -> Result<usize, Error> {
         loop {
             if let Err(failed) = self.check() {
-                segment.word.unhold();
+                segment.word.unpin();
                 return Err(failed);
             }
             let look = segment.word.look();
-            if look.holds == 0 {
-                return Err(Error::misuse("the segment is not held: call pin_start first"));
+            if look.pins == 0 {
+                return Err(Error::misuse("the segment is not pinned: call pin_start first"));
             }
             match look.state {
                 State::Promoting => self.sleep_until_read(segment),
@@ -246,7 +217,7 @@ impl Shared {
                     let failure = segment.failure.lock().clone();
                     // No failure: another reader has just started a second try.
                     if let Some(failure) = failure {
-                        self.unhold(segment)?;
+                        self.unpin(segment)?;
                         return Err(failure);
                     }
                 }
@@ -258,7 +229,10 @@ impl Shared {
     }
 
     fn sleep_until_read(&self, segment: &Segment) {
-        let began = Instant::now();
+        let began = now();
+        if let Some(place) = segment.place() {
+            self.devices.get(place.device).io.hasten(segment.key);
+        }
         let (lock, wake) = self.waiters.shard(segment);
         let mut guard = lock.lock();
         while segment.word.look().state == State::Promoting && self.check().is_ok() {
@@ -267,14 +241,16 @@ impl Shared {
         self.counters.count_wait(began);
     }
 
-    /// Drops a reader's hold.
-    pub fn unhold(&self, segment: &Arc<Segment>) -> Result<(), Error> {
-        match segment.word.unhold() {
-            Unhold::Done => {}
-            Unhold::Underflow => return Err(Error::misuse("the segment is not held: one unpin too many")),
+    /// Drops a reader's pin.
+    pub fn unpin(&self, segment: &Arc<Segment>) -> Result<(), Error> {
+        match segment.word.unpin() {
+            Unpinned::Done => {}
+            Unpinned::Underflow => {
+                return Err(Error::misuse("the segment is not pinned: one unpin too many"));
+            }
             // Nothing moves any more in a store that has failed.
-            Unhold::Last { .. } if self.check().is_err() => {}
-            Unhold::Last { was_parked, released, mapped } => {
+            Unpinned::Last { .. } if self.check().is_err() => {}
+            Unpinned::Last { was_parked, released, mapped } => {
                 if mapped {
                     self.hide(segment);
                 }
@@ -298,6 +274,6 @@ impl Shared {
         if over_budget {
             self.keeper.wake();
         }
-        self.announce_space();
+        self.space.announce();
     }
 }

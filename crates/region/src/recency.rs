@@ -6,17 +6,18 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::regions::RegionTable;
 use crate::state::State;
-use crate::store::{RegionTable, Store};
+use crate::store::Store;
 
 impl Store {
     /// The regions that nobody reads or writes now, the least recently used first; those never read are as old
     /// as their youngest segment.
     #[must_use]
     pub fn coldest_regions(&self) -> Vec<u64> {
-        let regions = self.shared.regions.pin();
+        let regions = self.shared.regions.all();
         let mut idle: Vec<(u64, u64)> =
-            regions.values().filter_map(|table| Some((idle_since(table)?, table.core.id))).collect();
+            regions.iter().filter_map(|table| Some((idle_since(table)?, table.core.id))).collect();
         idle.sort_unstable();
         idle.into_iter().map(|(_, id)| id).collect()
     }
@@ -35,7 +36,7 @@ fn idle_since(table: &RegionTable) -> Option<u64> {
     let mut last = None;
     for (_, segment) in &table.segments {
         let look = segment.word.look();
-        if look.holds > 0 || matches!(look.state, State::Writing | State::Sealing) {
+        if look.pins > 0 || matches!(look.state, State::Writing | State::Sealing) {
             return None;
         }
         last = last.max(Some(segment.used_ticks()));

@@ -1,30 +1,19 @@
 //! Release: a region ends at once, its frames and its file go in the background.
 //!
-//! Invariant: a segment is freed exactly once, by whoever wins the state word's last transition; a held one by
+//! Invariant: a segment is freed exactly once, by whoever wins the state word's last transition; a pinned one by
 //! its last reader. A region stays in the table until its last segment is freed, so that readers can let go.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::segment::Segment;
+use crate::regions::RegionTable;
+use crate::segment::{RegionCore, Segment};
+use crate::shared::Shared;
 use crate::state::State;
-use crate::store::{RegionCore, RegionTable, Shared, Store};
-
-impl Store {
-    /// Ends a region. Constant time, idempotent, never fails; unknown ids are ignored. What [`Pin`](crate::Pin) and
-    /// [`Draft`](crate::Draft) show stays until they are dropped.
-    pub fn release(&self, region: u64) {
-        self.shared.release(region);
-    }
-}
 
 impl Shared {
     pub fn release(&self, region: u64) {
-        let Ok(table) = self.region(region) else { return };
-        let mut leaving = self.leaving.lock();
-        if !table.core.released.swap(true, Ordering::AcqRel) {
-            leaving.insert(region, Arc::clone(&table));
-            drop(leaving);
+        if let Some(table) = self.regions.begin_leaving(region) {
             self.keeper.retire(table);
         }
     }
@@ -37,7 +26,7 @@ impl Shared {
         table.core.walked.store(true, Ordering::Release);
         self.forget_if_empty(table.core.id);
         // Whoever waited for this region has to see that readers still hold some of it.
-        self.announce_space();
+        self.space.announce();
     }
 
     pub fn release_segment(&self, segment: &Arc<Segment>) {
@@ -45,7 +34,7 @@ impl Shared {
         self.finish_release(segment);
     }
 
-    /// Frees the segment if it is released, at rest and not held. Called after everything that may have been
+    /// Frees the segment if it is released, at rest and not pinned. Called after everything that may have been
     /// the last obstacle.
     pub fn finish_release(&self, segment: &Arc<Segment>) {
         let Some(last) = segment.word.free() else { return };
@@ -59,12 +48,12 @@ impl Shared {
             if in_pool {
                 ledger.remove(segment);
             }
-            self.sub_live_bytes(segment.bytes());
+            self.clock.sub_live_bytes(segment.bytes());
         }
         if segment.region.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.forget_if_empty(segment.region.id);
         }
-        self.announce_space();
+        self.space.announce();
         if in_pool && self.closed.load(Ordering::Acquire) {
             self.discard_free_frames();
         }
@@ -72,7 +61,7 @@ impl Shared {
 
     /// Drops a released region without segments from the table, in the background: its file closes with it.
     fn forget_if_empty(&self, region: u64) {
-        let Ok(table) = self.region(region) else { return };
+        let Ok(table) = self.regions.get(region) else { return };
         let empty = table.core.live.load(Ordering::Acquire) == 0;
         if empty
             && table.core.released.load(Ordering::Acquire)
@@ -88,35 +77,44 @@ impl Shared {
     pub fn forget(&self, table: &RegionTable) {
         // In this order: see `space_is_coming` and `write_failed`.
         table.core.backing.close();
-        self.returns.fetch_add(1, Ordering::AcqRel);
         let over_budget = match self.lock() {
             Ok(mut ledger) => {
-                ledger.disk_mut().retry();
+                ledger.disk_mut().space_returned();
                 ledger.is_over_budget()
             }
             Err(_) => false,
         };
-        self.regions.pin().remove(&table.core.id);
-        self.leaving.lock().remove(&table.core.id);
+        self.regions.forget(table.core.id);
         if over_budget {
             self.keeper.wake();
         }
-        self.announce_space();
+        self.space.announce();
+    }
+
+    /// Gives the pages of free frames back; a closed store has no use for them.
+    pub fn discard_free_frames(&self) {
+        while !self.pool.keeps_pages() {
+            let Ok(mut ledger) = self.lock() else { return };
+            let Some(frame) = ledger.frames_mut().begin_drain() else { return };
+            drop(ledger);
+            if !self.drain_frame(frame) {
+                return;
+            }
+        }
     }
 
     /// Whether memory or disk space of a released region will be free without anybody's doing: the housekeeper
     /// has not walked it yet, or transfers of it are in flight. What readers hold does not count: they may be
-    /// the very ones who wait. Each of these ends in `announce_space`.
+    /// the very ones who wait. Each of these ends in [`Space::announce`](crate::space::Space::announce).
     ///
     /// To be asked before `returns` is read: a region that is not seen here any more has been counted there, and
     /// what was stuck may be written again.
     pub fn space_is_coming(&self) -> bool {
-        !self.closed.load(Ordering::Acquire)
-            && self.leaving.lock().values().any(|table| is_leaving(&table.core))
+        !self.closed.load(Ordering::Acquire) && self.regions.any_leaving(is_leaving)
     }
 }
 
-/// Whether some of a released region is neither gone nor held: what is held alone stays after the walk.
+/// Whether some of a released region is neither gone nor pinned: what is pinned alone stays after the walk.
 fn is_leaving(region: &RegionCore) -> bool {
     !region.walked.load(Ordering::Acquire)
         || region.transfers.load(Ordering::Acquire) > 0
@@ -127,8 +125,7 @@ fn is_leaving(region: &RegionCore) -> bool {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::*;
-    use crate::{Config, FRAME_BYTES};
+    use crate::{Config, FRAME_BYTES, Store};
 
     #[test]
     fn a_file_that_takes_long_to_close_holds_up_no_budget() {
@@ -140,7 +137,7 @@ mod tests {
                 region.write(&[1; FRAME_BYTES]).expect("write");
             }
         }
-        let table = store.shared.region(gone.id()).expect("known");
+        let table = store.shared.regions.get(gone.id()).expect("known");
         let stalled = table.core.backing.stall();
         drop(gone);
         let eventually = |what: &str, done: &dyn Fn() -> bool| {
@@ -153,9 +150,9 @@ mod tests {
         eventually("its frames are free", &|| store.stats().used_bytes == 28 << 21);
         store.set_budget(16 << 21).expect("smaller");
         eventually("the pool yields", &|| store.pool_use().pool_bytes <= 16 << 21);
-        assert!(store.shared.region(table.core.id).is_ok(), "the file is open all the same");
+        assert!(store.shared.regions.get(table.core.id).is_ok(), "the file is open all the same");
         drop(stalled);
-        eventually("the file goes", &|| store.shared.region(table.core.id).is_err());
+        eventually("the file goes", &|| store.shared.regions.get(table.core.id).is_err());
         drop(stays);
     }
 }

@@ -3,12 +3,12 @@
 //! Invariant: only [`warmset_placement::KeepSet`] chooses victims, only the state word confirms them. A dirty
 //! victim is written first; whoever may wait does, everybody else looks on. Nothing is evicted that cannot help.
 
-use std::sync::atomic::{Ordering, fence};
-use std::time::Instant;
+use std::sync::atomic::Ordering;
 
 use crate::error::Error;
-use crate::ledger::{Evicted, Ledger, LedgerGuard, Writes};
-use crate::store::Shared;
+use crate::ledger::{Evicted, Ledger, Writes};
+use crate::shared::Shared;
+use crate::space::SpaceWaiter;
 
 /// Outcome of [`Shared::make_room`].
 #[derive(Debug, PartialEq, Eq)]
@@ -19,50 +19,11 @@ pub(crate) enum Room {
     Soon,
     /// What could be demoted cannot be written.
     Stuck,
-    /// Everything is held.
+    /// Everything is pinned.
     Full,
 }
 
-/// Somebody who may wait for frames. It is counted before it looks for frames, so that a transfer that ends
-/// after the look finds it counted, and comes through the ledger's lock to wake it.
-pub(crate) struct SpaceWaiter<'a> {
-    shared: &'a Shared,
-}
-
-impl<'a> SpaceWaiter<'a> {
-    pub fn new(shared: &'a Shared) -> Self {
-        shared.space_waiters.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        Self { shared }
-    }
-
-    /// Sleeps until a transfer ends or frames are freed.
-    pub fn wait(&self, ledger: LedgerGuard<'_>) {
-        ledger.wait(&self.shared.space);
-    }
-
-    /// The same, no longer than until `deadline`; false if it has passed.
-    pub fn wait_until(&self, ledger: LedgerGuard<'_>, deadline: Instant) -> bool {
-        ledger.wait_until(&self.shared.space, deadline)
-    }
-}
-
-impl Drop for SpaceWaiter<'_> {
-    fn drop(&mut self) {
-        self.shared.space_waiters.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 impl Shared {
-    /// Frames may have become available: wakes whoever waits for some. Called after the change is visible.
-    pub fn announce_space(&self) {
-        fence(Ordering::SeqCst);
-        if self.space_waiters.load(Ordering::SeqCst) > 0 {
-            drop(self.lock());
-            self.space.notify_all();
-        }
-    }
-
     /// Finds `frames` contiguous free frames, with no more than `limit` in use then, demoting others. With
     /// `patient`, keep members are spared while passing segments are being written out.
     pub fn make_room(
@@ -88,7 +49,7 @@ impl Shared {
                 1 if is_changing => return Room::Soon,
                 1 => ledger.evict_one(patient, writes),
                 _ if fits => ledger.clear_run(frames, writes),
-                // Not even an empty pool has room for it, or somebody holds a part of every run.
+                // Not even an empty pool has room for it, or somebody has pinned a part of every run.
                 _ if !ledger.could_have(frames) => Evicted::Nothing,
                 _ => ledger.evict_one(patient, writes),
             };
@@ -112,7 +73,7 @@ impl Shared {
 
     /// Waits for frames as long as somebody is about to free some, or disk space that is missing for it.
     pub fn wait_for_room(&self, frames: u64) -> Result<Room, Error> {
-        let waiter = SpaceWaiter::new(self);
+        let waiter = SpaceWaiter::new(&self.space);
         let mut was_stuck = false;
         loop {
             let mut writes = Writes::new();
@@ -141,7 +102,7 @@ impl Shared {
     /// there is something on disk to be read, half of the stream reserve is kept from it, or readers would be
     /// left without any.
     fn writers_limit(&self, ledger: &Ledger, was_stuck: bool) -> u64 {
-        if (ledger.disk().disk_is_full() || was_stuck) && self.quota.taken_bytes() > 0 {
+        if (ledger.disk().disk_is_full() || was_stuck) && self.devices.taken_bytes() > 0 {
             ledger.budget_frames() - ledger.reserve_frames().div_ceil(2)
         } else {
             ledger.budget_frames()
@@ -151,10 +112,10 @@ impl Shared {
     /// Waits for disk space of released regions, if more may have come back than `returns`. False when there is
     /// nothing to wait for.
     pub fn wait_for_return(&self, returns: u64) -> Result<bool, Error> {
-        let waiter = SpaceWaiter::new(self);
+        let waiter = SpaceWaiter::new(&self.space);
         let ledger = self.lock()?;
         let coming = self.space_is_coming();
-        if self.returns.load(Ordering::Acquire) != returns {
+        if ledger.disk().returns() != returns {
             return Ok(true);
         }
         if coming {

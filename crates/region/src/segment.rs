@@ -1,24 +1,55 @@
 //! A segment: the unit of placement inside a region.
 //!
-//! Invariant: `address`, `frames` and `offset` change only while the state word says that nobody reads them:
-//! address in `Writing`, `Promoting` and `Mapped` transitions (ledger lock held), offset once, before the
-//! first write. Readers load them after their hold is counted.
+//! Invariant: `address`, `frames` and `place` change only while the state word says that nobody reads them:
+//! address in `Writing`, `Promoting` and `Mapped` transitions (the ledger is locked), place before a write, and
+//! after one that failed. Readers load them after their pin is counted.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use warmset_placement::{Key, Score};
 use warmset_platform::io::DIRECT_ALIGN_BYTES;
 
 use crate::FRAME_BYTES;
+use crate::backing::{Backing, Place};
+use crate::device::DeviceId;
 use crate::error::Error;
-use crate::extents::Check;
-use crate::region_file::{Entry, checksum};
+use crate::region_file::{Check, Entry, checksum};
 use crate::state::{State, StateWord};
-use crate::store::{RegionCore, RegionTable};
+use crate::sync::Mutex;
 
-const NO_OFFSET: u64 = u64::MAX;
+const NO_PLACE: u64 = u64::MAX;
+const OFFSET_BITS: u32 = 56;
+
+/// What the segments of a region share.
+#[derive(Debug)]
+pub(crate) struct RegionCore {
+    pub id: u64,
+    pub backing: Backing,
+    /// Segments that are not freed yet.
+    pub live: AtomicU64,
+    pub released: AtomicBool,
+    /// Once released: the housekeeper has been through its segments.
+    pub walked: AtomicBool,
+    /// Transfers of its segments in flight.
+    pub transfers: AtomicUsize,
+    /// It is empty, and somebody forgets it.
+    pub leaving: AtomicBool,
+}
+
+impl RegionCore {
+    pub fn new(id: u64, backing: Backing) -> Self {
+        Self {
+            id,
+            backing,
+            live: AtomicU64::new(0),
+            released: AtomicBool::new(false),
+            walked: AtomicBool::new(false),
+            transfers: AtomicUsize::new(0),
+            leaving: AtomicBool::new(false),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -31,8 +62,8 @@ pub(crate) struct Segment {
     address: AtomicUsize,
     /// Bytes reserved, then bytes sealed.
     bytes: AtomicU64,
-    /// Place in the region's file.
-    offset: AtomicU64,
+    /// Place in the region's files: the device and the offset there.
+    place: AtomicU64,
     score: AtomicU64,
     accessed_ticks: AtomicU64,
     /// Of its bytes as they are on disk: what a saved region's file says, or what was written.
@@ -44,10 +75,11 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// A segment that its writer holds (see [`StateWord::writing`]).
+    /// A segment that its writer has pinned (see [`StateWord::writing`]).
     pub fn writing(
         key: Key,
-        table: &RegionTable,
+        region: &Arc<RegionCore>,
+        position: usize,
         bytes: u64,
         raw: bool,
         address: usize,
@@ -55,12 +87,12 @@ impl Segment {
     ) -> Self {
         Self {
             key,
-            region: Arc::clone(&table.core),
-            position: u32::try_from(table.segments.count()).unwrap_or(u32::MAX),
+            region: Arc::clone(region),
+            position: u32::try_from(position).unwrap_or(u32::MAX),
             word: StateWord::writing(raw),
             address: AtomicUsize::new(address),
             bytes: AtomicU64::new(bytes),
-            offset: AtomicU64::new(NO_OFFSET),
+            place: AtomicU64::new(NO_PLACE),
             score: AtomicU64::new(Score::NEVER.to_bits()),
             accessed_ticks: AtomicU64::new(now_ticks),
             checksum: OnceLock::new(),
@@ -70,46 +102,53 @@ impl Segment {
     }
 
     /// A segment of a saved region.
-    pub fn saved(key: Key, table: &RegionTable, entry: Entry, now_ticks: u64) -> Self {
+    pub fn saved(
+        key: Key,
+        region: &Arc<RegionCore>,
+        position: usize,
+        entry: Entry,
+        device: DeviceId,
+        now_ticks: u64,
+    ) -> Self {
         Self {
             word: StateWord::new(State::Absent),
-            offset: AtomicU64::new(entry.offset),
+            place: AtomicU64::new(encode(Place { device, offset: entry.offset })),
             checksum: OnceLock::from(entry.checksum),
-            ..Self::writing(key, table, entry.bytes, false, 0, now_ticks)
+            ..Self::writing(key, region, position, entry.bytes, false, 0, now_ticks)
         }
     }
 
     /// An extent of a file that others wrote.
     pub fn extent(
         key: Key,
-        table: &RegionTable,
-        offset: u64,
+        region: &Arc<RegionCore>,
+        position: usize,
+        place: Place,
         bytes: u64,
         checks: Vec<Check>,
         now_ticks: u64,
     ) -> Self {
         Self {
             word: StateWord::new(State::Absent),
-            offset: AtomicU64::new(offset),
+            place: AtomicU64::new(encode(place)),
             checks: checks.into(),
-            ..Self::writing(key, table, bytes, false, 0, now_ticks)
+            ..Self::writing(key, region, position, bytes, false, 0, now_ticks)
         }
     }
 
     /// Compares bytes that were read from disk with those that were written.
-    pub fn check(&self, bytes: &[u8]) -> Result<(), Error> {
-        let start = self.offset().unwrap_or_default();
-        if let Some(wrong) = self.checks.iter().find(|check| !check.holds(start, bytes)) {
+    pub fn check(&self, bytes: &[u8], place: Place) -> Result<(), Error> {
+        if let Some(wrong) = self.checks.iter().find(|check| !check.holds(place.offset, bytes)) {
             return Err(Error::BadFile {
-                path: self.region.backing.path().to_owned(),
+                path: self.region.backing.path(place).to_owned(),
                 problem: format!("the checksum of {} bytes at offset {} is wrong", wrong.bytes, wrong.offset),
             });
         }
         if self.checksum.get().is_none_or(|&expected| checksum(bytes) == expected) {
             return Ok(());
         }
-        let problem = format!("the checksum of {} bytes at {:?} is wrong", self.bytes(), self.offset());
-        let path = self.region.backing.path().to_owned();
+        let problem = format!("the checksum of {} bytes at {} is wrong", self.bytes(), place.offset);
+        let path = self.region.backing.path(place).to_owned();
         Err(if self.region.backing.is_shared() {
             Error::BadFile { path, problem }
         } else {
@@ -144,7 +183,7 @@ impl Segment {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Frames that hold the segment when resident.
+    /// Frames that have the segment when resident.
     pub fn frames(&self) -> u64 {
         frames_for(self.bytes())
     }
@@ -154,18 +193,22 @@ impl Segment {
         self.bytes().max(1).next_multiple_of(DIRECT_ALIGN_BYTES as u64)
     }
 
-    pub fn offset(&self) -> Option<u64> {
-        Some(self.offset.load(Ordering::Relaxed)).filter(|&offset| offset != NO_OFFSET)
+    /// Where its bytes are on disk, or will be.
+    pub fn place(&self) -> Option<Place> {
+        let place = self.place.load(Ordering::Relaxed);
+        (place != NO_PLACE).then(|| decode(place))
     }
 
-    /// Finds the place on disk, taking one on first use.
-    pub fn allocate(&self) -> Result<u64, Error> {
-        if let Some(offset) = self.offset() {
-            return Ok(offset);
+    pub fn set_place(&self, place: Place) {
+        self.place.store(encode(place), Ordering::Relaxed);
+    }
+
+    /// Its bytes could not be written where they were to go: another place is found the next time.
+    pub fn give_up_place(&self) {
+        if let Some(place) = self.place() {
+            self.place.store(NO_PLACE, Ordering::Relaxed);
+            self.region.backing.give_up(place, self.disk_bytes());
         }
-        let offset = self.region.backing.allocate(self.disk_bytes())?;
-        self.offset.store(offset, Ordering::Relaxed);
-        Ok(offset)
     }
 
     pub fn score(&self) -> Score {
@@ -186,6 +229,14 @@ impl Segment {
             self.score.store(score.accessed(now_ticks).to_bits(), Ordering::Relaxed);
         }
     }
+}
+
+fn encode(place: Place) -> u64 {
+    u64::from(place.device) << OFFSET_BITS | place.offset
+}
+
+fn decode(place: u64) -> Place {
+    Place { device: (place >> OFFSET_BITS) as DeviceId, offset: place & ((1 << OFFSET_BITS) - 1) }
 }
 
 /// Frames that `bytes` need; an empty segment still has a place.

@@ -1,36 +1,38 @@
-//! The state word: a segment's state, flags and hold count in one atomic.
+//! The state word: a segment's state, flags and pin count in one atomic.
 //!
 //! ```text
 //! Writing ─seal→ Dirty ─begin_write→ WritingBack ─end_write→ Clean ─demote→ Absent
 //!    └─begin_seal→ Sealing ─end_seal (bounce)─→ Absent | Writing (error)
 //! Absent ─begin_promote→ Promoting ─end_promote→ Clean | Absent (error);  Absent ─map→ Mapped ─unmap→ Absent
-//! any state at rest, released, no hold ─free→ Freed
+//! any state at rest, released, no pin ─free→ Freed
 //! ```
-//! Invariants (checked by `tests/loom.rs`): a segment that is being written has one hold, its writer's, which ends
-//! with the seal or `abandon`; readers' holds are only counted up in a readable or promoting state; `demote`,
-//! `unmap` and `free` need a count of zero in the same compare-and-swap, so a held segment keeps its bytes;
-//! exactly one caller wins `free`. `RELEASED` forbids new holds; `PARKED` asks the last holder to tell the
+//! Invariants (checked by `tests/loom.rs`): a segment that is being written has one pin, its writer's, which ends
+//! with the seal or `abandon`; readers' pins are only counted up in a readable or promoting state; `demote`,
+//! `unmap` and `free` need a count of zero in the same compare-and-swap, so a pinned segment keeps its bytes;
+//! exactly one caller wins `free`. `RELEASED` forbids new pins; `PARKED` asks the last reader to tell the
 //! keep-set that the segment may be a victim again; `RAW` says that the writer knows an address only, and that a
-//! release ends its hold.
+//! release ends its pin.
 
 use crate::failure::invariant;
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(any(loom, shuttle)))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const STATE: u64 = 0xff;
 const PARKED: u64 = 1 << 8;
 const RELEASED: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
-const ONE_HOLD: u64 = 1 << 32;
+const ONE_PIN: u64 = 1 << 32;
 
 /// Where a segment's bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// Its writer holds it; nobody reads it. Without a hold: given up, about to be freed.
+    /// Its writer has it pinned; nobody reads it. Without a pin: given up, about to be freed.
     Writing,
     /// Sealed outside the pool, on its way to disk; nobody reads it.
     Sealing,
@@ -80,45 +82,45 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
     pub state: State,
-    pub holds: u32,
+    pub pins: u32,
     pub released: bool,
 }
 
 impl Look {
-    /// Holds that are not the writer's.
+    /// Pins that are not the writer's.
     pub fn readers(self) -> u32 {
-        if matches!(self.state, Writing | Sealing) { 0 } else { self.holds }
+        if matches!(self.state, Writing | Sealing) { 0 } else { self.pins }
     }
 
-    /// Whether the segment's bytes lie in pool frames that a hold keeps.
+    /// Whether the segment's bytes lie in pool frames that a pin keeps.
     pub fn resident(self) -> bool {
         self.state.in_pool() && self.state != Promoting
     }
 }
 
-/// Outcome of [`StateWord::hold`].
+/// Outcome of [`StateWord::pin`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
-    /// Held and readable.
+pub(crate) enum Pinned {
+    /// Pinned and readable.
     Ready,
-    /// Held; bytes are on their way.
+    /// Pinned; bytes are on their way.
     Pending,
-    /// Not held: somebody has to promote it.
+    /// Not pinned: somebody has to promote it.
     Absent,
-    /// Not held: not sealed yet.
+    /// Not pinned: not sealed yet.
     Unsealed,
-    /// Not held: released.
+    /// Not pinned: released.
     Gone,
 }
 
-/// Outcome of [`StateWord::unhold`].
+/// Outcome of [`StateWord::unpin`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unhold {
-    /// Others hold it, or nothing is to be done.
+pub(crate) enum Unpinned {
+    /// Others have it pinned, or nothing is to be done.
     Done,
-    /// This was the last hold and somebody waits for that.
+    /// This was the last pin and somebody waits for that.
     Last { was_parked: bool, released: bool, mapped: bool },
-    /// There was no hold.
+    /// There was no pin.
     Underflow,
 }
 
@@ -127,7 +129,7 @@ pub(crate) enum Unhold {
 pub(crate) enum Demote {
     /// Absent now: its frames are the caller's.
     Demoted,
-    /// Held, and marked so that the last holder reports it.
+    /// Pinned, and marked so that the last reader reports it.
     Parked,
     /// Must be written first.
     Dirty,
@@ -143,63 +145,63 @@ impl StateWord {
         Self(AtomicU64::new(state as u64))
     }
 
-    /// A segment that is being written: held by its writer, which a release ends if it is `raw`.
+    /// A segment that is being written: pinned by its writer, which a release ends if it is `raw`.
     pub fn writing(raw: bool) -> Self {
-        Self(AtomicU64::new(Writing as u64 + ONE_HOLD + if raw { RAW } else { 0 }))
+        Self(AtomicU64::new(Writing as u64 + ONE_PIN + if raw { RAW } else { 0 }))
     }
 
     pub fn look(&self) -> Look {
         let word = self.0.load(Ordering::Acquire);
-        Look { state: State::of(word), holds: holds(word), released: word & RELEASED != 0 }
+        Look { state: State::of(word), pins: pins(word), released: word & RELEASED != 0 }
     }
 
-    /// Counts a hold if the segment is readable or about to be.
-    pub fn hold(&self) -> Hold {
+    /// Counts a pin if the segment is readable or about to be.
+    pub fn pin(&self) -> Pinned {
         self.change(|word| match State::of(word) {
-            Freed => Err(Hold::Gone),
-            _ if word & RELEASED != 0 => Err(Hold::Gone),
-            Writing | Sealing => Err(Hold::Unsealed),
-            Absent => Err(Hold::Absent),
-            Promoting => Ok((word + ONE_HOLD, Hold::Pending)),
-            Dirty | WritingBack | Clean | Mapped => Ok((word + ONE_HOLD, Hold::Ready)),
+            Freed => Err(Pinned::Gone),
+            _ if word & RELEASED != 0 => Err(Pinned::Gone),
+            Writing | Sealing => Err(Pinned::Unsealed),
+            Absent => Err(Pinned::Absent),
+            Promoting => Ok((word + ONE_PIN, Pinned::Pending)),
+            Dirty | WritingBack | Clean | Mapped => Ok((word + ONE_PIN, Pinned::Ready)),
         })
     }
 
-    /// Counts a hold if the segment is readable now.
-    pub fn hold_ready(&self) -> bool {
+    /// Counts a pin if the segment is readable now.
+    pub fn pin_ready(&self) -> bool {
         self.change(|word| {
             if State::of(word).readable() && word & RELEASED == 0 {
-                Ok((word + ONE_HOLD, true))
+                Ok((word + ONE_PIN, true))
             } else {
                 Err(false)
             }
         })
     }
 
-    /// Drops a reader's hold.
-    pub fn unhold(&self) -> Unhold {
-        self.change(|word| match holds(word) {
-            0 => Err(Unhold::Underflow),
-            // The hold is the writer's.
-            _ if matches!(State::of(word), Writing | Sealing) => Err(Unhold::Underflow),
+    /// Drops a reader's pin.
+    pub fn unpin(&self) -> Unpinned {
+        self.change(|word| match pins(word) {
+            0 => Err(Unpinned::Underflow),
+            // The pin is the writer's.
+            _ if matches!(State::of(word), Writing | Sealing) => Err(Unpinned::Underflow),
             1 => {
                 let (was_parked, released) = (word & PARKED != 0, word & RELEASED != 0);
                 let mapped = State::of(word) == Mapped;
                 let outcome = if was_parked || released || mapped {
-                    Unhold::Last { was_parked, released, mapped }
+                    Unpinned::Last { was_parked, released, mapped }
                 } else {
-                    Unhold::Done
+                    Unpinned::Done
                 };
-                Ok(((word - ONE_HOLD) & !PARKED, outcome))
+                Ok(((word - ONE_PIN) & !PARKED, outcome))
             }
-            _ => Ok((word - ONE_HOLD, Unhold::Done)),
+            _ => Ok((word - ONE_PIN, Unpinned::Done)),
         })
     }
 
-    /// The writer is done, and its hold ends; false if the segment was released.
+    /// The writer is done, and its pin ends; false if the segment was released.
     pub fn seal(&self) -> bool {
         self.change(|word| match State::of(word) {
-            Writing if word & RELEASED == 0 => Ok((with(word, Dirty) - ONE_HOLD, true)),
+            Writing if word & RELEASED == 0 => Ok((with(word, Dirty) - ONE_PIN, true)),
             _ => Err(false),
         })
     }
@@ -212,20 +214,20 @@ impl StateWord {
         })
     }
 
-    /// Ends the writer's hold; what could not be written is lost, and released.
+    /// Ends the writer's pin; what could not be written is lost, and released.
     pub fn end_seal(&self, written: bool) {
         let moved = self.change(|word| match State::of(word) {
-            Sealing if written => Ok((with(word, Absent) - ONE_HOLD, true)),
-            Sealing => Ok(((with(word, Writing) | RELEASED) - ONE_HOLD, true)),
+            Sealing if written => Ok((with(word, Absent) - ONE_PIN, true)),
+            Sealing => Ok(((with(word, Writing) | RELEASED) - ONE_PIN, true)),
             _ => Err(false),
         });
         invariant(moved, || "a seal ended that had not begun".to_owned());
     }
 
-    /// The writer gives up: releases the segment and ends the writer's hold.
+    /// The writer gives up: releases the segment and ends the writer's pin.
     pub fn abandon(&self) -> bool {
         self.change(|word| match State::of(word) {
-            Writing if holds(word) > 0 => Ok(((word | RELEASED) - ONE_HOLD, true)),
+            Writing if pins(word) > 0 => Ok(((word | RELEASED) - ONE_PIN, true)),
             _ => Err(false),
         })
     }
@@ -239,11 +241,11 @@ impl StateWord {
         invariant(moved, || "a write-back ended that had not begun".to_owned());
     }
 
-    /// Takes the frames from a segment that nobody holds and that is on disk.
+    /// Takes the frames from a segment that nobody has pinned and that is on disk.
     pub fn demote(&self) -> Demote {
         self.change(|word| match State::of(word) {
-            Clean | Dirty if holds(word) > 0 => Ok((word | PARKED, Demote::Parked)),
-            Promoting | WritingBack if holds(word) > 0 => Ok((word | PARKED, Demote::Parked)),
+            Clean | Dirty if pins(word) > 0 => Ok((word | PARKED, Demote::Parked)),
+            Promoting | WritingBack if pins(word) > 0 => Ok((word | PARKED, Demote::Parked)),
             _ if word & RELEASED != 0 => Err(Demote::Busy),
             Clean => Ok((with(word, Absent), Demote::Demoted)),
             Dirty => Err(Demote::Dirty),
@@ -252,14 +254,14 @@ impl StateWord {
     }
 
     /// Has the last reader report it, if there is one; it would not be demoted now.
-    pub fn park_if_held(&self) -> bool {
+    pub fn park_if_pinned(&self) -> bool {
         self.change(|word| match State::of(word) {
-            Clean | Dirty | Promoting | WritingBack if holds(word) > 0 => Ok((word | PARKED, true)),
+            Clean | Dirty | Promoting | WritingBack if pins(word) > 0 => Ok((word | PARKED, true)),
             _ => Err(false),
         })
     }
 
-    /// Starts a promotion and counts the hold of whoever asked for it.
+    /// Starts a promotion and counts the pin of whoever asked for it.
     pub fn begin_promote(&self) -> bool {
         self.leave_absent(Promoting)
     }
@@ -269,34 +271,34 @@ impl StateWord {
         invariant(moved, || "a promotion ended that had not begun".to_owned());
     }
 
-    /// The file was mapped in place of frames; counts the hold of whoever asked for it.
+    /// The file was mapped in place of frames; counts the pin of whoever asked for it.
     pub fn map(&self) -> bool {
         self.leave_absent(Mapped)
     }
 
-    /// Ends the mapping if nobody holds it.
+    /// Ends the mapping if nobody has it pinned.
     pub fn unmap(&self) -> bool {
         self.change(|word| match State::of(word) {
-            Mapped if holds(word) == 0 => Ok((with(word, Absent), true)),
+            Mapped if pins(word) == 0 => Ok((with(word, Absent), true)),
             _ => Err(false),
         })
     }
 
-    /// Forbids new holds. The first release of a segment that is being written raw ends its writer's hold.
+    /// Forbids new pins. The first release of a segment that is being written raw ends its writer's pin.
     pub fn release(&self) {
         self.change(|word| match State::of(word) {
             _ if word & RELEASED != 0 => Err(()),
-            Writing if word & RAW != 0 => Ok(((word | RELEASED) - ONE_HOLD, ())),
+            Writing if word & RAW != 0 => Ok(((word | RELEASED) - ONE_PIN, ())),
             _ => Ok((word | RELEASED, ())),
         });
     }
 
-    /// Ends a released segment at rest that nobody holds; the caller that gets its last state frees it.
+    /// Ends a released segment at rest that nobody has pinned; the caller that gets its last state frees it.
     pub fn free(&self) -> Option<State> {
         self.change(|word| {
             let state = State::of(word);
             let at_rest = matches!(state, Writing | Dirty | Clean | Absent);
-            if at_rest && word & RELEASED != 0 && holds(word) == 0 {
+            if at_rest && word & RELEASED != 0 && pins(word) == 0 {
                 Ok((with(word, Freed), Some(state)))
             } else {
                 Err(None)
@@ -306,7 +308,7 @@ impl StateWord {
 
     fn leave_absent(&self, state: State) -> bool {
         self.change(|word| match State::of(word) {
-            Absent if word & RELEASED == 0 => Ok((with(word, state) + ONE_HOLD, true)),
+            Absent if word & RELEASED == 0 => Ok((with(word, state) + ONE_PIN, true)),
             _ => Err(false),
         })
     }
@@ -332,10 +334,14 @@ impl StateWord {
     }
 }
 
-fn holds(word: u64) -> u32 {
+fn pins(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
 fn with(word: u64, state: State) -> u64 {
     (word & !STATE) | state as u64
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,42 +1,16 @@
 //! Statistics: counters since the store was opened, and gauges of now.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use serde::Serialize;
-use warmset_platform::mm::range_use;
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
 use crate::ledger::Ledger;
-use crate::store::{RegionTable, Shared, Store};
-
-/// How long the kernel's word on huge pages is good for, if the pool stays as it is.
-const HUGE_BYTES_ASKED_EVERY: Duration = Duration::from_secs(60);
-
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub huge: HugeBytes,
-    pub written_bytes: AtomicU64,
-    pub read_bytes: AtomicU64,
-    pub promotions: AtomicU64,
-    pub demotions: AtomicU64,
-    pub waits: AtomicU64,
-    pub wait_ns: AtomicU64,
-    pub streamed: AtomicU64,
-    pub bounces: AtomicU64,
-    pub mapped: AtomicU64,
-    pub evictions: AtomicU64,
-}
-
-impl Counters {
-    /// A reader has waited since then: for an absent segment's bytes, or for frames to read them into.
-    pub fn count_wait(&self, began: Instant) {
-        self.waits.fetch_add(1, Ordering::Relaxed);
-        self.wait_ns.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    }
-}
+use crate::regions::RegionTable;
+use crate::shared::Shared;
+use crate::store::Store;
+use crate::sync::now;
 
 /// A store's statistics. `_total` counts since opening, the rest is now.
 #[derive(Debug, Clone, Serialize)]
@@ -117,7 +91,7 @@ pub struct RegionStats {
     pub resident_bytes: u64,
     /// Bytes of disk taken.
     pub file_bytes: u64,
-    /// Holds of readers.
+    /// Pins of readers.
     pub pins: u64,
 }
 
@@ -151,9 +125,7 @@ impl Store {
     /// Statistics of each region, by id.
     #[must_use]
     pub fn regions(&self) -> Vec<RegionStats> {
-        let mut all: Vec<_> = self.shared.regions.pin().values().map(|table| region_stats(table)).collect();
-        all.sort_by_key(|stats| stats.id);
-        all
+        self.shared.regions.all().iter().map(|table| region_stats(table)).collect()
     }
 
     /// Statistics of one region.
@@ -161,14 +133,14 @@ impl Store {
     /// # Errors
     /// [`Error::Misuse`] for an unknown id.
     pub fn region_stats(&self, region: u64) -> Result<RegionStats, Error> {
-        Ok(region_stats(&*self.shared.region(region)?))
+        Ok(region_stats(&*self.shared.regions.get(region)?))
     }
 }
 
 impl Shared {
     /// Looks at the ledger for a figure, which a store that has failed has, too.
     fn look<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
-        read(&self.lock_for_figures())
+        read(&self.space.lock_for_figures())
     }
 
     fn pool_use(&self) -> PoolUse {
@@ -177,10 +149,10 @@ impl Shared {
             budget_bytes: self.budget_frames.load(Ordering::Relaxed) * FRAME_BYTES as u64,
             // A frame that is being faulted in has its pages at any moment.
             pool_bytes: faulted * FRAME_BYTES as u64,
-            live_bytes: self.live_bytes(),
-            absent_bytes: self.live_bytes().saturating_sub(resident),
+            live_bytes: self.clock.live_bytes(),
+            absent_bytes: self.clock.live_bytes().saturating_sub(resident),
             wait_ns_total: self.counters.wait_ns.load(Ordering::Relaxed),
-            access_ticks_total: self.access_ticks(),
+            access_ticks_total: self.clock.now(),
         }
     }
 
@@ -192,11 +164,10 @@ impl Shared {
         });
         let budget = self.budget_frames.load(Ordering::Relaxed);
         let (mut regions, mut segments) = (0, 0);
-        for table in self.regions.pin().values() {
+        for table in self.regions.all() {
             regions += 1;
             segments += table.core.live.load(Ordering::Relaxed);
         }
-        let pool = &self.pool.frames;
         let pool_bytes = faulted * FRAME_BYTES as u64;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreStats {
@@ -204,12 +175,9 @@ impl Shared {
             pool_bytes,
             used_bytes: used * FRAME_BYTES as u64,
             window_bytes: window * FRAME_BYTES as u64,
-            // Without /proc the figure is unknown, which 0 says well enough for a gauge.
-            huge_bytes: self.counters.huge.bytes(Instant::now(), pool_bytes, || {
-                range_use(pool.base(), pool.len()).unwrap_or_default().huge_bytes
-            }),
+            huge_bytes: self.counters.huge.bytes(now(), pool_bytes, || self.pool.huge_bytes()),
             resident_bytes,
-            live_bytes: self.live_bytes(),
+            live_bytes: self.clock.live_bytes(),
             written_bytes_total: count(&self.counters.written_bytes),
             read_bytes_total: count(&self.counters.read_bytes),
             promotions_total: count(&self.counters.promotions),
@@ -222,33 +190,10 @@ impl Shared {
             evictions_total: count(&self.counters.evictions),
             regions,
             segments,
-            flash_bytes: self.quota.taken_bytes(),
-            io_backend: self.io.backend().to_string(),
+            flash_bytes: self.devices.taken_bytes(),
+            io_backend: self.devices.get(0).io.backend().to_string(),
             page_policy: self.pool.pages.name(),
         }
-    }
-}
-
-/// What the kernel last report of the pool's huge pages. To ask it costs a walk over all memory of the process.
-#[derive(Debug, Default)]
-pub(crate) struct HugeBytes(Mutex<Option<Report>>);
-
-#[derive(Debug, Clone, Copy)]
-struct Report {
-    at: Instant,
-    pool_bytes: u64,
-    huge_bytes: u64,
-}
-
-impl HugeBytes {
-    /// Asks where the last answer is about another pool, or old.
-    fn bytes(&self, now: Instant, pool_bytes: u64, ask: impl FnOnce() -> u64) -> u64 {
-        let mut last = self.0.lock();
-        let fresh =
-            |report: &Report| report.pool_bytes == pool_bytes && now - report.at < HUGE_BYTES_ASKED_EVERY;
-        let report = last.filter(fresh).unwrap_or_else(|| Report { at: now, pool_bytes, huge_bytes: ask() });
-        *last = Some(report);
-        report.huge_bytes
     }
 }
 
@@ -270,31 +215,4 @@ fn region_stats(table: &RegionTable) -> RegionStats {
         }
     }
     stats
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernel_is_asked_when_the_pool_changed_and_once_a_minute() {
-        let huge = HugeBytes::default();
-        let start = Instant::now();
-        let asked = |seconds, pool_bytes| {
-            let mut asked = false;
-            let ask = || {
-                asked = true;
-                seconds
-            };
-            let bytes = huge.bytes(start + Duration::from_secs(seconds), pool_bytes, ask);
-            (asked, bytes)
-        };
-        assert_eq!(asked(0, 10), (true, 0));
-        for seconds in [3, 6, 59] {
-            assert_eq!(asked(seconds, 10), (false, 0));
-        }
-        assert_eq!(asked(60, 10), (true, 60));
-        assert_eq!(asked(63, 20), (true, 63));
-        assert_eq!(asked(66, 20), (false, 63));
-    }
 }

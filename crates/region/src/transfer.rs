@@ -3,60 +3,58 @@
 //! Invariant: a transfer's memory is its segment's alone from before it is submitted until its callback has ended the
 //! segment's state; the functions say which state that is. Pages are given back only of a slot that its caller has.
 
-use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request};
+use warmset_platform::io::{DIRECT_ALIGN_BYTES, Done, Op, Request, Urgency};
 
 use crate::FRAME_BYTES;
+use crate::backing::Place;
 use crate::error::Error;
 use crate::failure::invariant;
 use crate::segment::Segment;
-use crate::store::Shared;
+use crate::shared::Shared;
+use crate::sync::now;
 
 impl Shared {
-    /// Starts a transfer of the whole segment, which is in `Promoting`, `WritingBack` or `Sealing`.
-    pub fn submit(&self, segment: &Segment, op: Op, done: Done) -> Result<(), Error> {
-        let offset = segment.allocate()?;
-        let file =
-            segment.region.backing.file().ok_or_else(|| Error::misuse("the segment was never written"))?;
+    /// Starts a transfer of the whole segment, which is in `Promoting`, `WritingBack` or `Sealing`, and has a place.
+    pub fn submit(&self, segment: &Segment, op: Op, urgency: Urgency, done: Done) -> Result<(), Error> {
+        let place = segment.place().ok_or_else(never_written)?;
+        let file = segment.region.backing.file(place.device).ok_or_else(never_written)?;
         let len = segment.disk_bytes() as usize;
         invariant(len <= segment.frames() as usize * FRAME_BYTES, || {
             format!("{len} bytes in {} frames", segment.frames())
         });
-        let request = Request { op, file, address: segment.address(), len, offset, done };
+        let (address, offset) = (segment.address(), place.offset);
+        let request = Request { op, file, address, len, offset, urgency, tag: segment.key, done };
         // SAFETY: pool and window are never unmapped. Until `done` ends its state the segment is not freed. In
         // `Promoting` its frames are its own, and nobody has their address; in `WritingBack` it is sealed, and in
         // `Sealing` its writer is in `seal`, so that nobody writes to it.
-        unsafe { self.io.submit(request) };
+        unsafe { self.devices.get(place.device).io.submit(request) };
         Ok(())
     }
 
     /// Reads an absent segment to a slot that the caller has taken for it.
     pub fn read_to_window(&self, segment: &Segment, address: usize) -> Result<(), Error> {
-        let (Some(offset), Some(file)) = (segment.offset(), segment.region.backing.file()) else {
-            return Err(Error::misuse("the segment was never written"));
-        };
+        let place = segment.place().ok_or_else(never_written)?;
+        let file = segment.region.backing.file(place.device).ok_or_else(never_written)?;
         let (start, len) = (address as *mut u8, segment.disk_bytes() as usize);
         // SAFETY: the slot was taken by this call under the ledger's lock; nobody else has its address yet, and
         // the window is mapped and writable there.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start, len) };
-        let began = Instant::now();
+        let began = now();
         let mut filled = 0;
         while filled < len {
-            match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-                Ok(0) => return Err(self.read_error(segment, io::ErrorKind::UnexpectedEof.into())),
+            match file.read_at(&mut bytes[filled..], place.offset + filled as u64) {
+                Ok(0) => return Err(read_error(segment, place, io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.read_error(segment, error)),
+                Err(error) => return Err(read_error(segment, place, error)),
             }
         }
         self.counters.count_wait(began);
         self.counters.read_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        segment.check(&bytes[..segment.bytes() as usize])
+        segment.check(&bytes[..segment.bytes() as usize], place)
     }
 
     /// The bytes of a segment whose frames or buffer nobody writes to, as far as they are used.
@@ -86,34 +84,14 @@ impl Shared {
         if let Ok(mut ledger) = self.lock() {
             ledger.window().give(self.pool.window_slot(address), frames);
         }
-        self.announce_space();
+        self.space.announce();
     }
 }
 
-/// A transfer of a segment: counted by the store, which waits for it when it closes, and by the region.
-pub(crate) struct InFlight {
-    pub shared: Arc<Shared>,
-    pub segment: Arc<Segment>,
+pub(crate) fn read_error(segment: &Segment, place: Place, error: io::Error) -> Error {
+    Error::io("read cached data", segment.region.backing.path(place), error)
 }
 
-impl InFlight {
-    pub fn begin(shared: Arc<Shared>, segment: &Arc<Segment>) -> Self {
-        shared.transfers.fetch_add(1, Ordering::AcqRel);
-        segment.region.transfers.fetch_add(1, Ordering::AcqRel);
-        Self { shared, segment: Arc::clone(segment) }
-    }
-}
-
-impl fmt::Debug for InFlight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InFlight").field(&self.segment.key).finish()
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.segment.region.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.transfers.fetch_sub(1, Ordering::AcqRel);
-        self.shared.announce_space();
-    }
+pub(crate) fn never_written() -> Error {
+    Error::misuse("the segment was never written")
 }

@@ -1,26 +1,26 @@
-//! Writing: reserve, fill, seal; and writing back.
+//! Writing: reserve, fill, seal.
 //!
 //! Invariant: a sealed segment either has frames or is on disk. Disk space is taken before a transfer starts.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use warmset_platform::io::Op;
+use warmset_platform::io::{Op, Urgency};
 
-use crate::error::{Error, is_full_disk};
+use crate::error::Error;
 use crate::fallback::{Slot, SlotWait};
 use crate::ledger::Writes;
 use crate::region_file::checksum;
+use crate::regions::RegionTable;
 use crate::room::Room;
 use crate::segment::{Segment, frames_for};
+use crate::shared::{InFlight, Shared};
 use crate::state::State;
-use crate::store::{RegionTable, Shared};
-use crate::transfer::InFlight;
+use crate::sync::sync_channel;
 
 impl Shared {
-    /// Adds an unsealed segment of `bytes`, held by its writer: its index, and itself. A release ends the hold of a
+    /// Adds an unsealed segment of `bytes`, pinned by its writer: its index, and itself. A release ends the pin of a
     /// writer that is `raw`.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Shared {
         if table.core.released.load(Ordering::Acquire) {
             return Err(Error::misuse(format!("region {} is released", table.core.id)));
         }
-        let bytes_max = self.pool.frames.len() as u64;
+        let bytes_max = self.pool.segment_bytes_max();
         if bytes == 0 {
             return Err(Error::misuse("a segment has at least one byte"));
         }
@@ -42,7 +42,7 @@ impl Shared {
         }
         let segment = self.place(table, bytes, raw)?;
         table.core.live.fetch_add(1, Ordering::AcqRel);
-        self.add_live_bytes(bytes);
+        self.clock.add_live_bytes(bytes);
         let index = table.segments.push(Arc::clone(&segment));
         if table.core.released.load(Ordering::Acquire) {
             // The region went away meanwhile, and its list may have been walked without this one.
@@ -57,7 +57,7 @@ impl Shared {
     fn place(&self, table: &RegionTable, bytes: u64, raw: bool) -> Result<Arc<Segment>, Error> {
         let mut wait = SlotWait::default();
         loop {
-            let returns = self.returns.load(Ordering::Acquire);
+            let returns = self.lock()?.disk().returns();
             match self.wait_for_room(frames_for(bytes))? {
                 Room::Frames(start) => return self.segment_in_pool(table, bytes, raw, start),
                 Room::Stuck => {
@@ -90,10 +90,11 @@ impl Shared {
     }
 
     fn new_segment(&self, table: &RegionTable, bytes: u64, raw: bool, address: usize) -> Segment {
-        Segment::writing(self.next_key(), table, bytes, raw, address, self.now_ticks())
+        let position = table.segments.count();
+        Segment::writing(self.next_key(), &table.core, position, bytes, raw, address, self.clock.now())
     }
 
-    /// Every frame is held: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
+    /// Every frame is pinned: the writer gets a buffer of base pages, and its bytes go straight to disk. `None` if there may
     /// be frames by now.
     fn segment_in_window(
         &self,
@@ -111,12 +112,12 @@ impl Shared {
                 let why =
                     format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
                 let error = io::Error::new(io::ErrorKind::OutOfMemory, why);
-                return Err(Error::io("buffer cached data", self.quota.dir(), error));
+                return Err(Error::io("buffer cached data", self.devices.names_of_dirs(), error));
             }
         };
         let address = self.pool.window_address(slot);
         let segment = self.new_segment(table, bytes, raw, address);
-        if let Err(error) = segment.allocate() {
+        if let Err(error) = self.find_place(&segment, |_, _| {}) {
             self.empty_slot(address, frames);
             return Err(error);
         }
@@ -174,8 +175,8 @@ impl Shared {
 
     /// The ledger is locked: nobody else counts this segment's bytes or frames meanwhile.
     fn set_used(&self, segment: &Segment, used_bytes: u64) {
-        self.add_live_bytes(used_bytes);
-        self.sub_live_bytes(segment.bytes());
+        self.clock.add_live_bytes(used_bytes);
+        self.clock.sub_live_bytes(segment.bytes());
         segment.set_bytes(used_bytes);
     }
 
@@ -209,81 +210,19 @@ impl Shared {
     }
 
     fn write_and_wait(&self, segment: &Arc<Segment>) -> Result<(), Error> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        self.submit(segment, Op::Write, Box::new(move |outcome| drop(tell.send(outcome))))?;
-        let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
-        self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
-        outcome.map_err(|error| self.write_error(segment, error))
-    }
-
-    /// The same, by the housekeeper: the caller does not wait for files to be made, nor for disk space to be found.
-    pub fn launch_writes_elsewhere(&self, writes: Writes) {
-        if writes.is_empty() {
-            return;
-        }
-        let counted = writes.iter().map(|segment| InFlight::begin(self.self_reference(), segment)).collect();
-        let left = self.keeper.launch(counted);
-        self.launch_writes(left.iter().map(|write| Arc::clone(&write.segment)).collect());
-    }
-
-    /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
-    pub fn launch_writes(&self, writes: Writes) {
-        for segment in writes {
-            let launch = InFlight::begin(self.self_reference(), &segment);
-            let returns = self.returns.load(Ordering::Acquire);
-            let done = {
-                let transfer = InFlight::begin(self.self_reference(), &segment);
-                Box::new(move |outcome| {
-                    let InFlight { shared, segment } = &transfer;
-                    shared.contain(|| shared.finish_write(segment, outcome, returns));
-                })
-            };
-            if let Err(error) = self.submit(&segment, Op::Write, done) {
-                self.write_failed(&segment, error, returns);
-                self.finish_release(&segment);
+        loop {
+            let returns = self.lock()?.disk().returns();
+            let (tell, told) = sync_channel(1);
+            let done = Box::new(move |outcome| drop(tell.send(outcome)));
+            self.submit(segment, Op::Write, Urgency::Demand, done)?;
+            let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
+            self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
+            let Err(error) = outcome else { return Ok(()) };
+            let error = self.write_error(segment, error);
+            if !self.moves_on(segment, &error, returns) {
+                return Err(error);
             }
-            drop(launch);
-        }
-    }
-
-    fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>, returns: u64) {
-        match outcome {
-            Ok(()) => {
-                self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
-                if !segment.has_checksum() {
-                    segment.set_checksum(checksum(self.bytes_of(segment, segment.bytes())));
-                }
-                segment.word.end_write(true);
-                self.failed_in_row.store(0, Ordering::Relaxed);
-            }
-            Err(error) => self.write_failed(segment, self.write_error(segment, error), returns),
-        }
-        self.finish_release(segment);
-    }
-
-    /// `returns` is from before the write: had space come back since, the failure would say nothing about now.
-    fn write_failed(&self, segment: &Arc<Segment>, error: Error, returns: u64) {
-        let warn = {
-            let Ok(mut ledger) = self.lock() else { return };
-            let warn = ledger.disk_mut().warns(Instant::now());
-            let in_row = self.failed_in_row.fetch_add(1, Ordering::Relaxed) + 1;
-            if self.returns.load(Ordering::Acquire) == returns {
-                ledger.write_failed(segment, &error, in_row);
-            }
-            segment.word.end_write(false);
-            warn
-        };
-        if warn {
-            tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
-        }
-    }
-
-    fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
-        let dir = segment.region.backing.path();
-        if is_full_disk(&error) {
-            Error::no_space(&self.config.names, dir, error.to_string())
-        } else {
-            Error::io("write cached data", dir, error)
+            self.find_place(segment, |device, error| self.refused(device, error, returns))?;
         }
     }
 }

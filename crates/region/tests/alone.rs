@@ -33,7 +33,7 @@ fn assert_passed(done: &Output) {
     assert!(done.status.success(), "signal {:?}: {said}", done.status.signal());
 }
 
-/// A cgroup of version 1, which goes on drop.
+/// A cgroup, which goes on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -46,6 +46,35 @@ impl Group {
     fn set(&self, file: &str, value: u64) -> bool {
         fs::write(self.0.join(file), value.to_string()).is_ok()
     }
+}
+
+/// A memory cgroup of version 1 with such a limit, or why there is none.
+fn memory_group_v1(limit: u64) -> Result<Group, String> {
+    let hierarchy = Path::new("/sys/fs/cgroup/memory");
+    let group = Group::new(hierarchy, "budget").ok_or("none can be made in /sys/fs/cgroup/memory")?;
+    if group.set("memory.limit_in_bytes", limit) { Ok(group) } else { Err("it takes no limit".to_owned()) }
+}
+
+/// The same of version 2.
+fn memory_group_v2(limit: u64) -> Result<Group, String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+    let mounted = mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (path, kind) = (fields.nth(1)?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    });
+    let root = mounted.ok_or("no hierarchy of version 2 is mounted")?;
+    let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+    if !controllers.split_whitespace().any(|name| name == "memory") {
+        return Err(format!("{} has no memory controller", root.display()));
+    }
+    // Refused where it is enabled already, or where processes are in the way.
+    let _ = fs::write(root.join("cgroup.subtree_control"), "+memory");
+    let group =
+        Group::new(&root, "budget").ok_or_else(|| format!("none can be made in {}", root.display()))?;
+    let limited = group.set("memory.max", limit);
+    group.set("memory.swap.max", 0);
+    if limited { Ok(group) } else { Err("it takes no limit".to_owned()) }
 }
 
 impl Drop for Group {
@@ -65,13 +94,14 @@ const PROGRAM: u64 = 72 << 20;
 fn reads_pins_and_writes_far_past_the_budget_are_not_killed() {
     let test = "reads_pins_and_writes_far_past_the_budget_are_not_killed";
     if !is_alone() {
-        let Some(group) = Group::new(Path::new("/sys/fs/cgroup/memory"), "budget") else {
-            return skipped(test, "no memory cgroup (version 1) can be made here");
-        };
-        if !group.set("memory.limit_in_bytes", BUDGET + WINDOW + PROGRAM) {
-            return skipped(test, "the memory cgroup takes no limit");
+        let limit = BUDGET + WINDOW + PROGRAM;
+        for (version, group) in [(1, memory_group_v1(limit)), (2, memory_group_v2(limit))] {
+            match group {
+                Ok(group) => assert_passed(&alone(test, Some(&group.0))),
+                Err(why) => skipped(test, format_args!("no memory cgroup of version {version}: {why}")),
+            }
         }
-        return assert_passed(&alone(test, Some(&group.0)));
+        return;
     }
     let dir = dir();
     let store = Store::open(Config::new(dir.path(), BUDGET)).expect("open");

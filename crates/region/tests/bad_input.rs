@@ -1,13 +1,13 @@
 //! Settings and machines on which a store cannot work as wished: each error names the setting.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use warmset_region::{Config, Error, FRAME_BYTES, HugePages, Io, Root, Store};
 
 mod support;
-use support::{FRAME, assert_bytes, bytes, dir, fill, skipped};
+use support::{FRAME, Mounted, assert_bytes, bytes, dir, fill, skipped};
 
 fn refused(config: Config) -> String {
     let error = Store::open(config).expect_err("cannot work");
@@ -103,7 +103,7 @@ fn errors_call_the_settings_what_their_owner_calls_them() {
         refused(config)
     };
     assert!(with(|config| config.budget_bytes = 1 << 50).starts_with("a.memory: "));
-    assert!(with(|config| config.dir = PathBuf::from("/proc")).starts_with("a.dir: "));
+    assert!(with(|config| config.dirs = vec![PathBuf::from("/proc")]).starts_with("a.dir: "));
     let error = with(|config| config.huge_pages = HugePages::On);
     assert!(error.starts_with("a.pages: ") && error.contains("transparent_hugepage/enabled"), "{error}");
     let store = Store::open(config).expect("open");
@@ -244,35 +244,6 @@ fn reserved_huge_pages_hold_the_budget_and_no_more() {
     assert!(error.starts_with("budget_bytes: ") && error.contains("reserved huge pages"), "{error}");
     store.set_budget(16 * FRAME).expect("smaller");
     store.set_budget(32 * FRAME).expect("as at first");
-}
-
-/// A small file system of its own, taken down on drop; `None` where mounting is not allowed.
-struct Mounted(tempfile::TempDir);
-
-impl Mounted {
-    fn tmpfs(options: &str, test: &str) -> Option<Self> {
-        let dir = dir();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "warmset-test"])
-            .arg(dir.path())
-            .output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(Self(dir));
-        }
-        skipped(test, "mounting a tmpfs needs root");
-        None
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let taken_down = Command::new("umount").arg(self.0.path()).status();
-        assert!(std::thread::panicking() || taken_down.is_ok_and(|status| status.success()), "umount");
-    }
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn injected_errors_reach_the_caller_and_pass() {
     for n in 0..16 {
         assert_bytes(&region.pin(n).expect("the error has passed"), n, FRAME_BYTES);
     }
-    assert_eq!(store.region_stats(region.id()).expect("known").pins, 0, "no hold is left");
+    assert_eq!(store.region_stats(region.id()).expect("known").pins, 0, "no pin is left");
 }
 
 #[test]
@@ -256,11 +256,47 @@ fn a_release_while_a_bounce_buffer_is_written_waits_for_the_write() {
 }
 
 #[test]
+fn an_address_shows_the_bytes_of_its_segment_wherever_they_were() {
+    const SEGMENTS: u64 = 300;
+    let dir = dir();
+    let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
+    let raw = store.raw();
+    let region = raw.create_region().expect("region");
+    for n in 0..SEGMENTS {
+        let (segment, address) = raw.reserve(region, 5000).expect("reserve");
+        assert_eq!(segment, n);
+        // SAFETY: these bytes are this writer's until they are sealed below.
+        let bytes_there = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, 5000) };
+        bytes_there.copy_from_slice(bytes(n, 5000));
+        // SAFETY: it was reserved above, and nobody writes to it any more.
+        unsafe { raw.seal(region, segment, 5000).expect("seal") };
+    }
+    let check = |segment, address: usize| {
+        // SAFETY: the caller has this segment pinned, and ends that after this look.
+        let found = unsafe { std::slice::from_raw_parts(address as *const u8, 5000) };
+        assert_bytes(found, segment, 5000);
+        // SAFETY: as above.
+        unsafe { raw.unpin(region, segment).expect("it was pinned") };
+    };
+    for n in (0..SEGMENTS).chain((0..SEGMENTS).rev()) {
+        check(n, raw.pin(region, n).expect("pin"));
+        check(n, raw.pin(region, n).expect("it is resident now"));
+    }
+    for n in 0..SEGMENTS {
+        if raw.pin_start(region, n).expect("sealed") != PinStart::NoRoom {
+            // SAFETY: it was pinned just above.
+            check(n, unsafe { raw.pin_wait(region, n) }.expect("read"));
+        }
+    }
+    assert_eq!(store.region_stats(region).expect("known").pins, 0);
+}
+
+#[test]
 fn misuse_is_an_error() {
     let dir = dir();
     let store = Store::open(Config::new(dir.path(), 8 * FRAME)).expect("open");
     let raw = store.raw();
-    // SAFETY: there is no such hold to lose.
+    // SAFETY: there is no such pin to lose.
     assert!(raw.pin(1, 0).is_err() && unsafe { raw.unpin(9, 9) }.is_err());
     store.release(77);
     let region = raw.create_region().expect("region");
@@ -269,7 +305,7 @@ fn misuse_is_an_error() {
     assert!(raw.pin_start(region, segment).is_err(), "unsealed");
     // SAFETY: this test is the segment's only writer and reader, and never looks at its bytes.
     unsafe {
-        assert!(raw.unpin(region, segment).is_err(), "the writer's hold is no reader's");
+        assert!(raw.unpin(region, segment).is_err(), "the writer's pin is no reader's");
         assert!(raw.seal(region, segment, 11).is_err());
         raw.seal(region, segment, 10).expect("seal");
         assert!(raw.seal(region, segment, 10).is_err(), "sealed twice");

@@ -1,26 +1,13 @@
 //! What a disk may do to cached data: the error is that of the block, never a signal and never wrong bytes.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use warmset_region::{Config, Error, FRAME_BYTES, Pin, Region, Store};
 
 mod support;
-use support::{FRAME, assert_bytes, bytes, dir, eventually, fill};
-
-/// The nameless data files of this process in `dir`, opened once more.
-fn data_files(dir: &Path) -> Vec<File> {
-    let device = fs::metadata(dir).expect("a directory").dev();
-    let nameless = |path: &PathBuf| {
-        let target = fs::read_link(path).unwrap_or_default();
-        target.starts_with(dir) && target.to_string_lossy().ends_with(" (deleted)")
-    };
-    let files = fs::read_dir("/proc/self/fd").expect("proc").filter_map(|entry| Some(entry.ok()?.path()));
-    let files =
-        files.filter(nameless).filter_map(|path| OpenOptions::new().read(true).write(true).open(path).ok());
-    files.filter(|file| file.metadata().is_ok_and(|found| found.dev() == device)).collect()
-}
+use support::{FRAME, assert_bytes, bytes, data_files, dir, eventually, fill};
 
 /// A store of four frames whose region of twelve segments has gone to disk, but for the last ones.
 fn mostly_on_disk(dir: &Path) -> (Store, Region) {

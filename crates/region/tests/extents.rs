@@ -1,9 +1,10 @@
 //! Regions over files that others wrote: read by extent, checked by part, never trusted.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use warmset_platform::io::DataFile;
 use warmset_region::region_file::checksum;
 use warmset_region::{Check, Config, Error, Extent, FRAME_BYTES, Store};
 
@@ -39,7 +40,7 @@ fn overlapping_extents_are_read_in_place() {
     let (first, second) = ((0, 5000), (4096, 2 * FRAME_BYTES));
     let extents =
         [first, second].map(|(offset, bytes)| extent(offset, bytes, vec![check(offset, bytes)])).to_vec();
-    let region = store.open_extents(&File::open(&path).expect("open"), &path, extents).expect("region");
+    let region = store.open_extents(DataFile::open(&path).expect("open"), &path, extents).expect("region");
     fs::remove_file(&path).expect("its name is not needed");
     for (n, (offset, bytes)) in [first, second].into_iter().enumerate() {
         assert_eq!(region.pin(n as u64).expect("pin")[..], data()[offset..offset + bytes]);
@@ -54,8 +55,8 @@ fn a_wrong_byte_is_named_by_its_part() {
     let parts = vec![check(0, 4000), check(4000, 9000), check(13_000, 100)];
     let writer = OpenOptions::new().write(true).open(&path).expect("open");
     writer.write_at(&[255], 12_999).expect("write");
-    let opened = File::open(&path).expect("open");
-    let region = store.open_extents(&opened, &path, vec![extent(0, 13_100, parts)]).expect("region");
+    let opened = DataFile::open(&path).expect("open");
+    let region = store.open_extents(opened, &path, vec![extent(0, 13_100, parts)]).expect("region");
     let error = region.pin(0).expect_err("damaged");
     assert!(matches!(error, Error::BadFile { .. }), "{error}");
     assert!(error.to_string().contains("9000 bytes at offset 4000"), "{error}");
@@ -69,9 +70,12 @@ fn what_is_no_part_of_the_file_is_refused() {
     let dir = dir();
     let path = file(dir.path());
     let store = Store::open(Config::new(dir.path(), 2 * FRAME)).expect("open");
-    let opened = File::open(&path).expect("open");
-    let refused =
-        |wrong: Extent| store.open_extents(&opened, &path, vec![wrong]).expect_err("refused").to_string();
+    let refused = |wrong: Extent| {
+        store
+            .open_extents(DataFile::open(&path).expect("open"), &path, vec![wrong])
+            .expect_err("refused")
+            .to_string()
+    };
     assert!(refused(extent(0, 0, vec![])).contains("none for 0"));
     assert!(refused(extent(3 * FRAME_BYTES, 4097, vec![])).contains("has 6295552 bytes"));
     assert!(refused(extent(0, usize::MAX, vec![])).contains("none for"));

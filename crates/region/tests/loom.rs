@@ -1,7 +1,7 @@
 //! Every interleaving of the state word, as loom sees it. Run by
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p warmset-region --test loom`; empty otherwise.
 //!
-//! A loom cell stands for the segment's bytes: loom fails a test in which a reader under a hold and whoever
+//! A loom cell stands for the segment's bytes: loom fails a test in which a reader under a pin and whoever
 //! takes the frames may touch it at the same time, or without the ordering that makes writes visible.
 #![cfg(loom)]
 
@@ -16,7 +16,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use state::{Demote, Hold, State, StateWord, Unhold};
+use state::{Demote, Pinned, State, StateWord, Unpinned};
 
 struct Segment {
     word: StateWord,
@@ -59,12 +59,12 @@ impl Segment {
         self.bytes.with_mut(|bytes| unsafe { *bytes = REUSED });
     }
 
-    /// What the store does with a hold that ends.
-    fn unhold(&self) {
-        match self.word.unhold() {
-            Unhold::Done => {}
-            Unhold::Underflow => panic!("a hold was lost"),
-            Unhold::Last { was_parked, released, .. } => {
+    /// What the store does with a pin that ends.
+    fn unpin(&self) {
+        match self.word.unpin() {
+            Unpinned::Done => {}
+            Unpinned::Underflow => panic!("a pin was lost"),
+            Unpinned::Last { was_parked, released, .. } => {
                 if was_parked {
                     *self.ledger.lock().unwrap() = true;
                 }
@@ -104,16 +104,16 @@ impl Segment {
     }
 }
 
-/// A thread that holds, reads and lets go; true if it got the hold.
+/// A thread that holds, reads and lets go; true if it got the pin.
 fn reader(segment: &Arc<Segment>) -> thread::JoinHandle<bool> {
     let segment = Arc::clone(segment);
     thread::spawn(move || {
-        let held = segment.word.hold() == Hold::Ready;
-        if held {
+        let pinned = segment.word.pin() == Pinned::Ready;
+        if pinned {
             segment.read();
-            segment.unhold();
+            segment.unpin();
         }
-        held
+        pinned
     })
 }
 
@@ -131,15 +131,15 @@ fn a_held_segment_is_not_demoted_and_its_last_reader_reports_it() {
         let segment = Segment::in_state(State::Clean);
         let readers = [reader(&segment), reader(&segment)];
         let demoted = segment.demote();
-        let held: Vec<bool> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+        let pinned: Vec<bool> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
         let look = segment.word.look();
-        assert_eq!(look.holds, 0);
+        assert_eq!(look.pins, 0);
         assert_eq!(look.state == State::Absent, demoted);
         assert!(
             demoted || *segment.ledger.lock().unwrap(),
             "parked and forgotten: it could never be demoted"
         );
-        assert!(demoted || held.iter().all(|&held| held), "a resident segment can always be held");
+        assert!(demoted || pinned.iter().all(|&pinned| pinned), "a resident segment can always be pinned");
     });
 }
 
@@ -155,7 +155,7 @@ fn a_released_segment_is_freed_once_and_not_under_a_reader() {
         }
         assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
         assert_eq!(segment.word.look().state, State::Freed);
-        assert_eq!(segment.word.hold(), Hold::Gone);
+        assert_eq!(segment.word.pin(), Pinned::Gone);
     });
 }
 
@@ -185,7 +185,7 @@ fn a_promotion_shows_its_bytes_to_everyone_who_waited() {
         let asker = {
             let segment = Arc::clone(&segment);
             thread::spawn(move || {
-                let started = segment.word.hold() == Hold::Absent && {
+                let started = segment.word.pin() == Pinned::Absent && {
                     let _ledger = segment.ledger.lock().unwrap();
                     segment.word.begin_promote()
                 };
@@ -195,22 +195,22 @@ fn a_promotion_shows_its_bytes_to_everyone_who_waited() {
                     segment.bytes.with_mut(|bytes| unsafe { *bytes = WRITTEN });
                     segment.word.end_promote(true);
                     segment.read();
-                    segment.unhold();
+                    segment.unpin();
                 }
                 started
             })
         };
-        let held = segment.word.hold();
-        if held == Hold::Ready {
+        let pinned = segment.word.pin();
+        if pinned == Pinned::Ready {
             segment.read();
         }
         assert!(asker.join().unwrap());
-        if matches!(held, Hold::Ready | Hold::Pending) {
+        if matches!(pinned, Pinned::Ready | Pinned::Pending) {
             assert!(segment.word.look().resident());
             segment.read();
-            segment.unhold();
+            segment.unpin();
         }
-        assert_eq!(segment.word.look().holds, 0);
+        assert_eq!(segment.word.look().pins, 0);
     });
 }
 
@@ -223,7 +223,7 @@ struct Promoted {
 }
 
 impl Promoted {
-    /// Takes frames and a hold, with the ledger locked.
+    /// Takes frames and a pin, with the ledger locked.
     fn begin(&self) -> bool {
         let _ledger = self.segment.ledger.lock().unwrap();
         let begun = self.segment.word.begin_promote();
@@ -256,7 +256,7 @@ impl Promoted {
         }
     }
 
-    /// Ends the hold of somebody who waits; true if the bytes came.
+    /// Ends the pin of somebody who waits; true if the bytes came.
     fn wait(&self) -> bool {
         loop {
             match self.segment.word.look().state {
@@ -264,17 +264,17 @@ impl Promoted {
                 State::Absent => {
                     let failed = *self.failure.lock().unwrap();
                     if failed {
-                        self.segment.unhold();
+                        self.segment.unpin();
                         return false;
                     }
                     // Somebody has begun a second try since the look.
                 }
                 State::Clean => {
                     self.segment.read();
-                    self.segment.unhold();
+                    self.segment.unpin();
                     return true;
                 }
-                state => panic!("{state:?} while it is held"),
+                state => panic!("{state:?} while it is pinned"),
             }
         }
     }
@@ -291,15 +291,15 @@ fn a_promotion_that_fails_is_told_to_all_who_wait_and_leaves_no_hold() {
             assert!(promoted.begin());
             let other = {
                 let promoted = Arc::clone(&promoted);
-                thread::spawn(move || match (promoted.segment.word.hold(), second_try) {
-                    (Hold::Pending, _) => promoted.wait(),
-                    (Hold::Absent, Some(read)) => {
+                thread::spawn(move || match (promoted.segment.word.pin(), second_try) {
+                    (Pinned::Pending, _) => promoted.wait(),
+                    (Pinned::Absent, Some(read)) => {
                         assert!(promoted.begin(), "nobody else does");
                         promoted.end(read);
                         promoted.wait()
                     }
-                    (Hold::Absent, None) => false,
-                    (held, _) => panic!("{held:?}"),
+                    (Pinned::Absent, None) => false,
+                    (pinned, _) => panic!("{pinned:?}"),
                 })
             };
             let device = {
@@ -310,7 +310,7 @@ fn a_promotion_that_fails_is_told_to_all_who_wait_and_leaves_no_hold() {
             device.join().unwrap();
             let came_to_other = other.join().unwrap();
             let look = promoted.segment.word.look();
-            assert_eq!(look.holds, 0);
+            assert_eq!(look.pins, 0);
             assert_eq!(look.state == State::Clean, came_to_other);
             assert!(came_to_other || !came, "only a second try brings the bytes");
             promoted.segment.word.release();
@@ -353,7 +353,7 @@ fn a_seal_to_disk_ends_before_the_segment_is_freed() {
                         segment.read();
                         segment.word.end_seal(written);
                     } else {
-                        assert!(segment.word.abandon(), "the writer's hold is its own");
+                        assert!(segment.word.abandon(), "the writer's pin is its own");
                     }
                     segment.free();
                 })
@@ -366,11 +366,11 @@ fn a_seal_to_disk_ends_before_the_segment_is_freed() {
     }
 }
 
-/// Writes under the writer's hold, then seals, or gives up if it was released.
+/// Writes under the writer's pin, then seals, or gives up if it was released.
 fn write_and_seal(segment: &Segment, raw: bool) {
     segment.write();
     if !segment.word.seal() && !raw {
-        assert!(segment.word.abandon(), "the writer's hold is its own");
+        assert!(segment.word.abandon(), "the writer's pin is its own");
     }
     segment.free();
 }
@@ -408,7 +408,7 @@ fn a_release_ends_a_raw_writers_hold_once() {
         segment.free();
         other.join().unwrap();
         let look = segment.word.look();
-        assert_eq!((look.state, look.holds), (State::Freed, 0), "sealed: {sealed}");
+        assert_eq!((look.state, look.pins), (State::Freed, 0), "sealed: {sealed}");
         assert_eq!(segment.freed.load(Ordering::Relaxed), 1);
     });
 }
@@ -421,7 +421,7 @@ fn a_mapping_ends_once_and_not_under_a_reader() {
         let other = {
             let segment = Arc::clone(&segment);
             thread::spawn(move || {
-                if segment.word.hold() == Hold::Ready {
+                if segment.word.pin() == Pinned::Ready {
                     segment.read();
                     end_hold_on_mapping(&segment)
                 } else {
@@ -437,8 +437,8 @@ fn a_mapping_ends_once_and_not_under_a_reader() {
 }
 
 fn end_hold_on_mapping(segment: &Segment) -> bool {
-    match segment.word.unhold() {
-        Unhold::Last { mapped: true, .. } => {
+    match segment.word.unpin() {
+        Unpinned::Last { mapped: true, .. } => {
             let _ledger = segment.ledger.lock().unwrap();
             let ended = segment.word.unmap();
             if ended {

@@ -14,6 +14,7 @@ use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::SchemaRef;
 use twox_hash::XxHash3_64;
+use warmset_platform::io::DataFile;
 use warmset_region::{Check, Extent, Prefetch, Region, Store as RegionStore};
 
 use crate::array::without_padding;
@@ -167,7 +168,8 @@ impl Table {
         let file = File::open(path).map_err(failed)?;
         let identity = Identity::of(&file.metadata().map_err(failed)?);
         let described = Described::read(&file, path)?;
-        let region = store.open_extents(&file, path, extents(described.layout.segments()))?;
+        let direct = DataFile::reopen_to_read(&file).map_err(failed)?;
+        let region = store.open_extents(direct, path, extents(described.layout.segments()))?;
         let mut decoder = FileDecoder::new(described.schema.clone(), described.version);
         // SAFETY: a file with this layout was written by this crate from valid arrays, and what is decoded was compared
         // with its checksum: the segment's, when it was read.
@@ -335,8 +337,9 @@ impl Table {
         if self.whole.get().is_none() {
             let checks = parts.iter().map(check).collect();
             let bytes = array.data_offset + data_bytes - offset;
-            let region =
-                store.open_extents(&self.file, &self.path, vec![Extent { offset, bytes, checks }])?;
+            let direct =
+                DataFile::reopen_to_read(&self.file).map_err(|error| Error::io("open", &self.path, error))?;
+            let region = store.open_extents(direct, &self.path, vec![Extent { offset, bytes, checks }])?;
             // Somebody else may have been faster; theirs is the same.
             drop(self.whole.set(region));
         }

@@ -8,37 +8,29 @@ use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use warmset_platform::signals::pass_on;
 use warmset_platform::sysinfo::{Root, mounts};
 use warmset_platform::tmpfs;
 
 use super::args::RunArgs;
 use super::places;
 use super::program::{Kind, kind_of};
-use crate::prefetch::{found, not_found};
+use crate::command::Command as Found;
 
 const LIBRARY: &str = "libwarmset_direct.so";
-const CANNOT_START: u8 = 126;
 
 /// Starts the program. Returns only if it could not be started.
 pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
-    let name = &wanted.command[0];
-    let Some(program) = found(name) else {
-        let path = Path::new(name);
-        if path.components().count() > 1 && path.exists() {
-            writeln!(io::stderr(), "warmset: cannot start {}: it is not an executable file", path.display())?;
-            return Ok(ExitCode::from(CANNOT_START));
-        }
-        return Ok(not_found(name));
+    let found = match Found::find(&wanted.command) {
+        Ok(found) => found,
+        Err(code) => return Ok(code),
     };
     let directories = served(&wanted.directories)?;
-    let mut command = Command::new(&program);
-    command.arg0(name).args(&wanted.command[1..]);
-    let kind = kind_of(&program);
+    let mut command = found.start();
+    let kind = kind_of(&found.program);
     if let Some(reason) = kind.reason() {
-        let name = Path::new(name).display();
+        let name = Path::new(&wanted.command[0]).display();
         writeln!(io::stderr(), "warmset: {name} runs as without `warmset direct`: {reason}")?;
     }
     // A static program does not load it, but may start others that do.
@@ -53,9 +45,7 @@ pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
             command.env("WARMSET_DIRECT_STATS", std::path::absolute(file)?);
         }
     }
-    let error = pass_on(&mut command).exec();
-    writeln!(io::stderr(), "warmset: cannot start {}: {error}", program.display())?;
-    Ok(ExitCode::from(CANNOT_START))
+    Ok(found.failed(&command.exec()))
 }
 
 /// The directories as the library takes them: absolute, links resolved, separated by colons.

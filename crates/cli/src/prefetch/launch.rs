@@ -7,15 +7,16 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::{self, ExitCode};
 use std::time::Instant;
 
 use warmset_platform::detach::{detached, detached_with};
-use warmset_platform::signals::pass_on;
 use warmset_prefetch::{Choice, Profile, Store, StoreError, is_resident, replay, replay_at_once};
 
-use super::{NOT_FOUND, STALE_SHARE_MAX, found, not_found, shown};
+use super::STALE_SHARE_MAX;
 use crate::args::{RunArgs, TriggerKind};
+use crate::command::{Command, printable};
 
 /// Does `warmset run [--] CMD` without the parser of arguments, which takes a millisecond. Anything else is left to it.
 pub fn run_early() -> Option<ExitCode> {
@@ -47,9 +48,11 @@ pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
 }
 
 fn run_command(command: &[OsString], choice: Choice, verbose: bool) -> io::Result<ExitCode> {
-    let Some(program) = found(&command[0]) else { return Ok(not_found(&command[0])) };
-    let process = std::process::id();
-    let profile = Store::of_user().and_then(|store| store.find(&program, &shown(&command[1..])));
+    let command = match Command::find(command) {
+        Ok(command) => command,
+        Err(code) => return Ok(code),
+    };
+    let profile = Store::of_user().and_then(|store| store.find(&command.program, &command.arguments()));
     let started = match profile {
         Ok(profile) => {
             // A process beside the program is started where it has enough to do, or is asked for.
@@ -57,33 +60,32 @@ fn run_command(command: &[OsString], choice: Choice, verbose: bool) -> io::Resul
             let started = if !wanted && (is_resident(&profile) || replay_at_once(&profile)) {
                 Ok(())
             } else {
-                start(&profile, process, choice, verbose).map_err(|error| error.to_string())
+                start(&profile, process::id(), choice, verbose).map_err(|error| error.to_string())
             };
             // After the start, so that fetching does not wait for it.
-            advise(&profile, command);
+            advise(&profile, &command);
             started
         }
         Err(StoreError::Missing(_)) => {
-            let line = shown(command).join(" ");
+            let line = command.line();
             let _ = writeln!(io::stderr(), "warmset: no profile yet; to record one: warmset learn -- {line}");
             Ok(())
         }
         Err(error) => Err(error.to_string()),
     };
     if let Err(reason) = started {
-        let _ = writeln!(io::stderr(), "warmset: {} runs without prefetching: {reason}", program.display());
+        let name = printable(&command.program);
+        let _ = writeln!(io::stderr(), "warmset: {name} runs without prefetching: {reason}");
     }
-    let mut own = Command::new(&program);
-    let error = pass_on(own.arg0(&command[0]).args(&command[1..])).exec();
-    writeln!(io::stderr(), "warmset: cannot start {}: {error}", program.display())?;
-    Ok(ExitCode::from(NOT_FOUND - 1))
+    let error = command.start().exec();
+    Ok(command.failed(&error))
 }
 
 /// Says to learn again when too much of what was recorded has changed.
-fn advise(profile: &Profile, command: &[OsString]) {
+fn advise(profile: &Profile, command: &Command<'_>) {
     let changed = profile.changed_share(STALE_SHARE_MAX);
     if changed > STALE_SHARE_MAX {
-        let (percent, line) = (changed * 100.0, shown(command).join(" "));
+        let (percent, line) = (changed * 100.0, command.line());
         let _ = writeln!(
             io::stderr(),
             "warmset: files with {percent:.0} % of the profile's bytes have changed; to record it again: warmset learn -- {line}"
@@ -101,6 +103,7 @@ fn start(profile: &Profile, process: u32, choice: Choice, verbose: bool) -> io::
         let mut errors = File::from(errors);
         let started = Instant::now();
         replay(profile, process, choice, &mut |line| {
+            let line = printable(Path::new(line));
             let line = format!("warmset: {} ms: {line}\n", started.elapsed().as_millis());
             let _ = errors.write_all(line.as_bytes());
         });

@@ -3,28 +3,31 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use warmset_prefetch::{Learned, Options, Recorder, Store, Trigger, learn as learn_program, words};
+use warmset_prefetch::{Learned, Options, Recorder, Store, Trigger, learn as learn_program};
 
-use super::{code_of, found, not_found, shown};
+use super::code_of;
 use crate::args::LearnArgs;
+use crate::command::{Command, printable};
 use crate::units;
 
 /// Records a program, or checks what starts its bursts if it was recorded before.
 pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
-    let command = &wanted.command;
-    let Some(program) = found(&command[0]) else { return Ok(not_found(&command[0])) };
+    let command = match Command::find(&wanted.command) {
+        Ok(command) => command,
+        Err(code) => return Ok(code),
+    };
     let store = Store::of_user().map_err(io::Error::other)?;
-    let arguments = &command[1..];
     let is_pattern = wanted.pattern.is_some();
-    let pattern = wanted.pattern.as_deref().map_or_else(|| shown(arguments), words);
+    let pattern = wanted.pattern.as_deref().map_or_else(|| command.arguments(), warmset_prefetch::words);
     let options =
         Options { user: wanted.user, exact: wanted.exact, disk_order: wanted.disk_order, is_pattern };
-    let before = store.load(&Store::name(&program, &pattern)).ok();
-    let name = program.display().to_string();
-    let learned = learn_program(program, arguments, pattern, before, options)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot record {name}: {error}")))?;
+    let before = store.load(&Store::name(&command.program, &pattern)).ok();
+    let learned = learn_program(command.invocation(), pattern, before, options).map_err(|error| {
+        let name = printable(&command.program);
+        io::Error::new(error.kind(), format!("cannot record {name}: {error}"))
+    })?;
     let mut errors = io::stderr();
-    if learned.status.success() {
+    if learned.is_whole() {
         let name = store.save(&learned.profile).map_err(io::Error::other)?;
         errors.write_all(described(&name, &learned).as_bytes())?;
     } else {
@@ -34,7 +37,9 @@ pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {
         writeln!(errors, "warmset: {} events were lost: some reads are not in the profile", learned.lost)?;
     }
     if learned.unknown_files > 0 {
-        writeln!(errors, "warmset: {} files are left out: their paths are not known", learned.unknown_files)?;
+        let (files, are) = if learned.unknown_files == 1 { ("file", "is") } else { ("files", "are") };
+        let count = learned.unknown_files;
+        writeln!(errors, "warmset: {count} {files} {are} left out: deleted meanwhile, or of unknown path")?;
     }
     Ok(code_of(learned.status))
 }
@@ -67,10 +72,10 @@ fn described(name: &str, learned: &Learned) -> String {
             let trigger = match &burst.trigger {
                 Trigger::Launch => "fetched at launch".to_owned(),
                 Trigger::File { path, nth } => {
-                    format!("fetched when {} is opened (open {nth})", path.display())
+                    format!("fetched when {} is opened (open {nth})", printable(path))
                 }
                 Trigger::Instruction { path, offset, .. } => {
-                    format!("fetched when {}+{offset:#x} is executed", path.display())
+                    format!("fetched when {}+{offset:#x} is executed", printable(path))
                 }
             };
             text += &format!("warmset: burst at {} ms: {trigger}\n", burst.start_ms);

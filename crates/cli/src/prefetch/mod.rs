@@ -4,13 +4,8 @@ mod draw;
 mod launch;
 mod learn;
 
-use std::env;
-use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
 
 use serde_json::json;
@@ -20,10 +15,9 @@ pub use launch::{run, run_early};
 pub use learn::learn;
 
 use crate::args::ProfileCommand;
+use crate::command::line;
 use crate::units;
 
-/// What a shell returns for a program that is not found.
-pub const NOT_FOUND: u8 = 127;
 const STALE_SHARE_MAX: f64 = 0.1;
 
 /// Lists, shows, checks and removes profiles.
@@ -32,7 +26,7 @@ pub fn profile(what: &ProfileCommand) -> io::Result<ExitCode> {
     match what {
         ProfileCommand::List { json } => list(&store, *json),
         ProfileCommand::Show { name, json, svg } => {
-            let profile = store.load(name).map_err(io::Error::other)?;
+            let profile = store.named(name).and_then(|name| store.load(&name)).map_err(io::Error::other)?;
             if let Some(path) = svg {
                 return std::fs::write(path, draw::svg(&profile))
                     .map(|()| ExitCode::SUCCESS)
@@ -49,7 +43,7 @@ pub fn profile(what: &ProfileCommand) -> io::Result<ExitCode> {
         ProfileCommand::Check => check(&store),
         ProfileCommand::Rm { names } => {
             for name in names {
-                store.remove(name).map_err(io::Error::other)?;
+                store.named(name).and_then(|name| store.remove(&name)).map_err(io::Error::other)?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -78,8 +72,7 @@ fn list(store: &Store, as_json: bool) -> io::Result<ExitCode> {
         writeln!(out, "{}", serde_json::to_string_pretty(&json!({ "schema": 1, "profiles": rows }))?)?;
     } else {
         for (name, profile) in &rows {
-            let (size, program) = (units::bytes(profile.bytes()), profile.program.display());
-            writeln!(out, "{name}  {size}  {program} {}", profile.arguments.join(" "))?;
+            writeln!(out, "{name}  {}  {}", units::bytes(profile.bytes()), line(profile))?;
         }
     }
     Ok(if failed { ExitCode::from(2) } else { ExitCode::SUCCESS })
@@ -104,30 +97,6 @@ fn check(store: &Store) -> io::Result<ExitCode> {
         }
     }
     Ok(code)
-}
-
-/// The words as a message shows them, and a profile keeps them; other bytes than UTF-8 have a stand-in there.
-pub fn shown(words: &[OsString]) -> Vec<String> {
-    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// The program as the shell would find it.
-pub fn found(name: &OsStr) -> Option<PathBuf> {
-    let runs =
-        |path: &Path| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
-    if name.as_bytes().contains(&b'/') {
-        return std::path::absolute(name).ok().filter(|path| runs(path));
-    }
-    env::split_paths(&env::var_os("PATH")?).map(|directory| directory.join(name)).find(|path| runs(path))
-}
-
-pub fn not_found(name: &OsStr) -> ExitCode {
-    let _ = writeln!(
-        io::stderr(),
-        "warmset: {}: there is no such program on the PATH",
-        Path::new(name).display()
-    );
-    ExitCode::from(NOT_FOUND)
 }
 
 /// What a shell makes of it: 128 and the signal for a program that a signal ended.

@@ -2,13 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode};
+use std::process::{Child, ExitCode};
 
 use rustix::process::{Pid, Signal, kill_process};
-use warmset_platform::signals::pass_on;
 
-use crate::prefetch::{NOT_FOUND, code_of, found, not_found};
+use crate::command::Command;
+use crate::prefetch::code_of;
 
 /// A program that runs beside this command.
 #[derive(Debug)]
@@ -19,14 +18,12 @@ pub struct Program {
 impl Program {
     /// Starts it; an exit code if it cannot be.
     pub fn start(command: &[OsString]) -> io::Result<Result<Self, ExitCode>> {
-        let Some(path) = found(&command[0]) else { return Ok(Err(not_found(&command[0]))) };
-        match pass_on(Command::new(&path).arg0(&command[0]).args(&command[1..])).spawn() {
-            Ok(child) => Ok(Ok(Self { child })),
-            Err(error) => {
-                writeln!(io::stderr(), "warmset: cannot start {}: {error}", path.display())?;
-                Ok(Err(ExitCode::from(NOT_FOUND - 1)))
-            }
-        }
+        let command = match Command::find(command) {
+            Ok(command) => command,
+            Err(code) => return Ok(Err(code)),
+        };
+        let started = command.start().spawn();
+        Ok(started.map(|child| Self { child }).map_err(|error| command.failed(&error)))
     }
 
     /// Its process number.

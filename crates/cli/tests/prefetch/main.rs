@@ -1,5 +1,6 @@
 //! `warmset learn`, `run` and `profile` with a program whose reads are known.
 
+mod alike;
 mod place;
 mod triggers;
 
@@ -8,22 +9,13 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use place::{MIB, Place, SECOND, text};
-
-/// Whether the recorder for root works here; says so where it does not.
-fn has_tracepoints(test: &str, learned: &Output) -> bool {
-    let works = text(&learned.stderr).contains("recorded with tracepoints");
-    if !works {
-        eprintln!("SKIPPED {test}: no tracepoints here: {}", text(&learned.stderr));
-    }
-    works
-}
 
 /// The recorded ranges of one file, merged.
 fn ranges(profile: &Value, path: &Path) -> Vec<(u64, u64)> {
@@ -50,16 +42,18 @@ fn both_recorders_see_exactly_what_is_read() {
     for (binary, mode) in
         [("pie", ""), ("fixed", ""), ("pie", "fork"), ("pie", "thread"), ("fixed", "exec"), ("pie", "dlopen")]
     {
-        for options in [&["learn"][..], &["learn", "--user"]] {
+        for as_root in [true, false] {
             let place = Place::new();
             let command = place.command(binary, 1, mode);
             let plain = Command::new(&command[0]).args(&command[1..]).output().unwrap();
-            place.evict();
-            let learned = place.output(options, &command);
-            if options.len() == 1 && !has_tracepoints(test, &learned) {
-                continue;
-            }
-            let what = format!("{options:?} {binary} {mode}: {}", text(&learned.stderr));
+            let learned = if as_root {
+                place.recorded_as_root(test, &command)
+            } else {
+                place.evict();
+                Some(place.output(&["learn", "--user"], &command))
+            };
+            let Some(learned) = learned else { continue };
+            let what = format!("root {as_root} {binary} {mode}: {}", text(&learned.stderr));
             assert_eq!(
                 (learned.status.code(), text(&learned.stdout)),
                 (Some(0), text(&plain.stdout)),
@@ -78,12 +72,7 @@ fn the_second_run_chooses_a_trigger_and_each_kind_fires() {
     let test = "the_second_run_chooses_a_trigger_and_each_kind_fires";
     let place = Place::new();
     let command = place.command("pie", 1200, "");
-    place.evict();
-    let learned = place.output(&["learn"], &command);
-    if !has_tracepoints(test, &learned) {
-        return;
-    }
-    assert!(text(&learned.stderr).contains("once more"), "{}", text(&learned.stderr));
+    let Some(learned) = place.recorded_in_bursts(test, &command) else { return };
     let again = place.output(&["learn"], &command);
     assert!(text(&again.stderr).contains("is opened (open 1)"), "{}", text(&again.stderr));
     let profile = place.profile();
@@ -229,12 +218,9 @@ fn what_is_asked_for_later_is_recorded_again() {
     let test = "what_is_asked_for_later_is_recorded_again";
     let place = Place::new();
     let command = place.command("pie", 1200, "");
-    place.evict();
-    let learned = place.output(&["learn"], &command);
-    if !has_tracepoints(test, &learned) {
+    if place.recorded_in_bursts(test, &command).is_none() {
         return;
     }
-    assert!(text(&learned.stderr).contains("once more"), "{}", text(&learned.stderr));
     let again = place.output(&["learn", "--disk-order"], &command);
     assert!(text(&again.stderr).contains("once more"), "{}", text(&again.stderr));
     assert_eq!(place.profile()["disk_order"], true);
@@ -268,13 +254,11 @@ fn a_program_that_traces_itself_runs_as_alone() {
     let place = Place::new();
     let command = place.command("pie", 1, "ptrace");
     let plain = Command::new(&command[0]).args(&command[1..]).output().unwrap();
-    place.evict();
-    let learned = place.output(&["learn"], &command);
-    if has_tracepoints("a_program_that_traces_itself_runs_as_alone", &learned) {
-        assert_eq!((learned.status, &learned.stdout), (plain.status, &plain.stdout));
-        let found = place.output(&["run", "--trigger", "instruction"], &command);
-        assert_eq!((found.status, &found.stdout), (plain.status, &plain.stdout));
-    }
+    let test = "a_program_that_traces_itself_runs_as_alone";
+    let Some(learned) = place.recorded_as_root(test, &command) else { return };
+    assert_eq!((learned.status, &learned.stdout), (plain.status, &plain.stdout));
+    let found = place.output(&["run", "--trigger", "instruction"], &command);
+    assert_eq!((found.status, &found.stdout), (plain.status, &plain.stdout));
 }
 
 #[test]

@@ -79,6 +79,25 @@ impl Place {
         self.warmset(words, command).output().unwrap()
     }
 
+    /// Evicts the files, and learns the command as root. `None`, and says so, where the recorder for root does not work.
+    pub fn recorded_as_root(&self, test: &str, command: &[String]) -> Option<Output> {
+        self.evict();
+        let learned = self.output(&["learn"], command);
+        let errors = text(&learned.stderr);
+        if !errors.contains("recorded with tracepoints") {
+            eprintln!("SKIPPED {test}: no tracepoints here: {errors}");
+            return None;
+        }
+        Some(learned)
+    }
+
+    /// Learns a command whose late burst needs a trigger, which a second run would choose.
+    pub fn recorded_in_bursts(&self, test: &str, command: &[String]) -> Option<Output> {
+        let learned = self.recorded_as_root(test, command)?;
+        assert!(text(&learned.stderr).contains("once more"), "{}", text(&learned.stderr));
+        Some(learned)
+    }
+
     /// The only profile, as `profile show --json` gives it.
     pub fn profile(&self) -> Value {
         let listed = text(&self.output(&["profile", "list"], &[]).stdout);

@@ -52,6 +52,14 @@ impl DataFile {
         Ok(with_direct(OFlags::RDONLY | OFlags::CLOEXEC, |flags| fs::open(path, flags, Mode::empty()))?)
     }
 
+    /// The same through the page cache: reads need no alignment.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open_buffered(path: &Path) -> io::Result<Self> {
+        Ok(Self { fd: fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, direct: false })
+    }
+
     /// Opens a file that is open already once more, for direct writes: the name may have changed since, or never been.
     ///
     /// # Errors
@@ -110,6 +118,14 @@ impl DataFile {
     pub fn free_bytes(&self) -> io::Result<u64> {
         let found = fs::fstatvfs(&self.fd)?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// The number of its file system.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn file_system(&self) -> io::Result<u64> {
+        Ok(fs::fstat(&self.fd)?.st_dev)
     }
 
     /// Waits until everything written is on the device.

@@ -1,15 +1,16 @@
 //! Files that appear under their name whole or not at all.
 //!
 //! Invariant: until [`Publish::commit`] renames it, the bytes have no name (or, on file systems without
-//! nameless files, a hidden one that is removed on drop); after it, they are on the device.
+//! nameless files, a hidden one that is removed on drop); after it, they are on the device. Whoever has a hidden name
+//! has its file locked, so that the next call for the same target removes those that a killed process has left.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{self, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 /// A file being written aside.
@@ -29,11 +30,18 @@ impl Publish {
     pub fn begin(target: &Path) -> io::Result<Self> {
         let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         let mut aside = hidden_name(target)?;
+        remove_abandoned(target);
         let (fd, has_name) = match fs::open(directory(target), flags | OFlags::TMPFILE, mode) {
-            Ok(fd) => (fd, false),
+            Ok(fd) => {
+                lock(&fd);
+                (fd, false)
+            }
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 let fd = with_free_name(target, &mut aside, |aside| {
-                    fs::open(aside, flags | OFlags::CREATE | OFlags::EXCL, mode)
+                    let fd = fs::open(aside, flags | OFlags::CREATE | OFlags::EXCL, mode)?;
+                    lock(&fd);
+                    // Somebody may have taken it for abandoned before it was locked.
+                    if fs::fstat(&fd)?.st_nlink == 0 { Err(Errno::EXIST) } else { Ok(fd) }
                 })?;
                 (fd, true)
             }
@@ -83,6 +91,30 @@ fn hidden_name(target: &Path) -> io::Result<PathBuf> {
     Ok(target.with_file_name(format!(".{name}.{}-{serial}.partial", std::process::id())))
 }
 
+/// Says that somebody works on the file. Where a file system has no locks, nothing is ever taken for abandoned.
+fn lock(file: impl AsFd) -> bool {
+    fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Removes what processes that were killed have left beside `target`. What cannot be removed does no harm.
+fn remove_abandoned(target: &Path) {
+    let Some(name) = target.file_name() else { return };
+    let head = format!(".{}.", name.to_string_lossy());
+    let Ok(entries) = std::fs::read_dir(directory(target)) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().filter(|name| name.starts_with(&head) && name.ends_with(".partial"))
+        else {
+            continue;
+        };
+        let path = target.with_file_name(name);
+        let opened = fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
+        if opened.is_ok_and(lock) {
+            let _ = fs::unlink(&path);
+        }
+    }
+}
+
 /// Makes a file as `aside`, or under the next name while a process that died has left one there: process numbers
 /// repeat, in a container at every start.
 fn with_free_name<T>(
@@ -129,19 +161,32 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_dead_process_left_are_passed_over() {
+    fn names_that_others_left_are_passed_over_and_removed_once_nobody_works_on_them() {
         let dir = tempfile::tempdir().expect("dir");
         let target = dir.path().join("region");
         let next = hidden_name(&target).expect("a name");
         let name = next.file_name().expect("a file").to_string_lossy().into_owned();
         let (head, rest) = name.rsplit_once('-').expect("a serial number");
         let serial: u64 = rest.trim_end_matches(".partial").parse().expect("a number");
-        for left in serial..serial + 40 {
-            std::fs::write(dir.path().join(format!("{head}-{left}.partial")), "left").expect("write");
-        }
+        // Somebody works on them, or has made them read-only.
+        let held: Vec<_> = (serial..serial + 40)
+            .map(|left| {
+                let file =
+                    File::create_new(dir.path().join(format!("{head}-{left}.partial"))).expect("create");
+                assert!(lock(&file));
+                file
+            })
+            .collect();
         let mut publish = Publish::begin(&target).expect("begin");
         publish.file().write_all(b"whole").expect("write");
         publish.commit().expect("commit");
+        assert_eq!(std::fs::read_to_string(&target).expect("read"), "whole");
+        let names = || std::fs::read_dir(dir.path()).expect("dir").count();
+        assert_eq!(names(), 41, "what somebody works on stays");
+        drop(held);
+        std::fs::write(dir.path().join(".other.1-1.partial"), "of another file").expect("write");
+        drop(Publish::begin(&target).expect("begin"));
+        assert_eq!(names(), 2, "what nobody works on goes");
         assert_eq!(std::fs::read_to_string(&target).expect("read"), "whole");
     }
 }

@@ -7,8 +7,13 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use super::file::DataFile;
+use super::DataFile;
+#[cfg(any(shuttle, miri))]
+use super::simulated::{ThreadQueue, UringQueue};
+#[cfg(not(any(shuttle, miri)))]
 use super::threads::ThreadQueue;
+use super::turns::Urgency;
+#[cfg(not(any(shuttle, miri)))]
 use super::uring::UringQueue;
 
 /// Direction of a request.
@@ -35,6 +40,10 @@ pub struct Request {
     pub len: usize,
     /// First byte in the file, aligned likewise.
     pub offset: u64,
+    /// Which of those that wait goes first.
+    pub urgency: Urgency,
+    /// Names it to [`IoQueue::hasten`].
+    pub tag: u64,
     /// Told the outcome.
     pub done: Done,
 }
@@ -115,6 +124,14 @@ impl IoQueue {
         match self.inner {
             Inner::Uring(_) => Backend::IoUring,
             Inner::Threads(_) => Backend::Threads,
+        }
+    }
+
+    /// Somebody waits for a prefetch: if it has not started, it is [`Urgency::Demand`] from now on.
+    pub fn hasten(&self, tag: u64) {
+        match &self.inner {
+            Inner::Uring(queue) => queue.hasten(tag),
+            Inner::Threads(queue) => queue.hasten(tag),
         }
     }
 

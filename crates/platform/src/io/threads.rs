@@ -1,13 +1,13 @@
 //! The fallback queue: a few threads with `pread` and `pwrite`.
 //!
-//! Invariant: requests start in the order of submission; they may finish in any order.
+//! Invariant: requests start in the order of [`Turns`]; they may finish in any order.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::queue::{Op, Request, stalled};
+use super::turns::Turns;
 
 /// Enough transfers in flight to keep a flash device busy with 2 MiB requests.
 const THREADS: usize = 8;
@@ -25,7 +25,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    requests: VecDeque<Request>,
+    requests: Turns<Request>,
     closing: bool,
 }
 
@@ -42,8 +42,12 @@ impl ThreadQueue {
     }
 
     pub(super) fn submit(&self, request: Request) {
-        self.shared.lock().requests.push_back(request);
+        self.shared.lock().requests.push(request.urgency, request.tag, request);
         self.shared.wake.notify_one();
+    }
+
+    pub(super) fn hasten(&self, tag: u64) {
+        self.shared.lock().requests.hasten(tag);
     }
 }
 
@@ -75,7 +79,7 @@ impl Shared {
     fn next(&self) -> Option<Request> {
         let mut state = self.lock();
         loop {
-            if let Some(request) = state.requests.pop_front() {
+            if let Some(request) = state.requests.pop() {
                 return Some(request);
             }
             if state.closing {

@@ -3,7 +3,6 @@
 //! Invariant: the submission queue is only touched under `submit`'s mutex, the completion queue only by the
 //! reaper. A [`Flight`] is owned by the kernel (as `user_data`) from submission to completion.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use io_uring::{IoUring, opcode, types};
 
 use super::queue::{Op, Request, stalled};
+use super::turns::Turns;
 use crate::sched::take_short_turns;
 use crate::sysinfo::uring::{Uring, probe};
 
@@ -41,7 +41,7 @@ struct Shared {
 struct Submit {
     in_flight: usize,
     in_flight_bytes: usize,
-    waiting: VecDeque<Box<Flight>>,
+    waiting: Turns<Box<Flight>>,
     closing: bool,
 }
 
@@ -82,6 +82,10 @@ impl UringQueue {
     pub(super) fn submit(&self, request: Request) {
         self.shared.start(Box::new(Flight { request, moved: 0 }));
     }
+
+    pub(super) fn hasten(&self, tag: u64) {
+        self.shared.lock().waiting.hasten(tag);
+    }
 }
 
 impl Drop for UringQueue {
@@ -111,7 +115,7 @@ impl Shared {
             submit.submitted(&flight);
             self.launch(flight);
         } else {
-            submit.waiting.push_back(flight);
+            submit.waiting.push(flight.request.urgency, flight.request.tag, flight);
         }
     }
 
@@ -204,8 +208,8 @@ impl Shared {
         let mut submit = self.lock();
         submit.in_flight -= 1;
         submit.in_flight_bytes -= ended_bytes;
-        while submit.waiting.front().is_some_and(|next| submit.has_room(next)) {
-            let Some(next) = submit.waiting.pop_front() else { break };
+        while submit.waiting.peek().is_some_and(|next| submit.has_room(next)) {
+            let Some(next) = submit.waiting.pop() else { break };
             submit.submitted(&next);
             self.launch(next);
         }

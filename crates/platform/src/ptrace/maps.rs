@@ -27,9 +27,8 @@ pub struct Mapped {
 /// The mapping of a file that is still there: its addresses, its offset in the file, the file and its path.
 fn parse(text: &str) -> Option<(Mapping, u64, FileId, PathBuf)> {
     let line = line(text)?;
-    let alive = line.inode != 0 && line.name.starts_with('/') && !line.name.ends_with(" (deleted)");
     let file = FileId { device: line.device, inode: line.inode };
-    alive.then(|| (line.mapping, line.offset, file, PathBuf::from(line.name)))
+    Some((line.mapping, line.offset, file, line.path()?.to_owned()))
 }
 
 /// What the process has touched of the files that it has mapped now. Windows that the kernel mapped around a touched

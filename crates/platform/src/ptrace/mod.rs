@@ -10,8 +10,10 @@ mod stack;
 pub use maps::{Mapped, touched};
 pub use stack::{Caller, callers};
 
-use std::ffi::{CString, OsString};
-use std::io;
+use std::ffi::{CStr, CString, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -19,6 +21,7 @@ use std::process::ExitStatus;
 use std::ptr;
 
 use libc::{c_int, c_void, pid_t};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 const OPTIONS: c_int = libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_TRACEFORK
@@ -49,18 +52,18 @@ pub enum Stop {
     End,
 }
 
-/// Runs the program to its end, and that of all that it started. Tells its process before it starts, and each stop with
-/// its thread.
+/// Runs the program to its end, and that of all that it started. The first of its `words` is the name that it is told.
+/// Tells its process before it starts, and each stop with its thread.
 ///
 /// # Errors
 /// The kernel's; `NotFound` if there is no such program.
 pub fn run(
     program: &Path,
-    arguments: &[OsString],
+    words: &[OsString],
     started: impl FnOnce(u32),
     mut stopped: impl FnMut(u32, Stop),
 ) -> io::Result<ExitStatus> {
-    let child = start(program, arguments)?;
+    let (child, mut failure) = start(program, words)?;
     started(child as u32);
     let mut status = None;
     loop {
@@ -71,7 +74,13 @@ pub fn run(
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
                 Some(libc::EINTR) => continue,
-                Some(libc::ECHILD) => return status.ok_or(error),
+                Some(libc::ECHILD) => {
+                    let mut code = [0; 4];
+                    return match failure.read_exact(&mut code) {
+                        Ok(()) => Err(io::Error::from_raw_os_error(c_int::from_ne_bytes(code))),
+                        Err(_) => status.ok_or(error),
+                    };
+                }
                 _ => return Err(error),
             }
         }
@@ -140,15 +149,25 @@ fn call(thread: pid_t) -> Option<Stop> {
     }
 }
 
-/// Starts the program, traced and with the filter.
-fn start(program: &Path, arguments: &[OsString]) -> io::Result<pid_t> {
+/// What the C library gives a file to that the kernel cannot execute.
+const SHELL: &CStr = c"/bin/sh";
+
+/// The addresses of words, as execve(2) wants them.
+fn addresses<'a>(words: impl Iterator<Item = &'a CStr>) -> Vec<*const libc::c_char> {
+    words.map(CStr::as_ptr).chain([ptr::null()]).collect()
+}
+
+/// Starts the program, traced and with the filter. If it cannot be executed, the number of the error is to be read where
+/// this says.
+fn start(program: &Path, words: &[OsString]) -> io::Result<(pid_t, File)> {
     let path = CString::new(program.as_os_str().as_bytes())?;
     let words: Vec<CString> =
-        arguments.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
-    let mut argv: Vec<*const libc::c_char> =
-        std::iter::once(&path).chain(&words).map(|word| word.as_ptr()).collect();
-    argv.push(ptr::null());
-    std::fs::metadata(program)?;
+        words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
+    let argv = addresses(words.iter().map(CString::as_c_str));
+    let script = [SHELL, &path].into_iter().chain(words.iter().skip(1).map(CString::as_c_str));
+    let script = addresses(script);
+    let (failure, told) = pipe_with(PipeFlags::CLOEXEC)?;
+    let told_fd = told.as_raw_fd();
     let filter = filter::program();
     // SAFETY: until it executes the program, the copy makes only calls that are safe after a fork of threads, with
     // memory that was prepared before.
@@ -156,13 +175,17 @@ fn start(program: &Path, arguments: &[OsString]) -> io::Result<pid_t> {
     match child {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: as above; `filter`, `path` and `argv` live as long as this copy.
+            // SAFETY: as above; `filter`, `path`, `argv` and `script` live as long as this copy, and `errno` is its own.
             unsafe {
                 libc::raise(libc::SIGSTOP);
                 let _ = crate::signals::restore();
                 if filter::install(&filter) {
                     libc::execv(path.as_ptr(), argv.as_ptr());
+                    if *libc::__errno_location() == libc::ENOEXEC {
+                        libc::execv(SHELL.as_ptr(), script.as_ptr());
+                    }
                 }
+                libc::write(told_fd, libc::__errno_location().cast(), size_of::<c_int>());
                 libc::_exit(127)
             }
         }
@@ -178,7 +201,7 @@ fn start(program: &Path, arguments: &[OsString]) -> io::Result<pid_t> {
                 }
                 libc::kill(child, libc::SIGCONT);
             }
-            Ok(child)
+            Ok((child, File::from(failure)))
         }
     }
 }

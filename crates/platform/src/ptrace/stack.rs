@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::registers;
 use crate::opens::FileId;
@@ -50,9 +50,10 @@ fn find(thread: u32) -> Option<Vec<Caller>> {
             continue;
         }
         let Some(length) = call_bytes(&before) else { continue };
+        let Some(path) = line.path() else { continue };
         let caller = Caller {
             file: FileId { device: line.device, inode: line.inode },
-            path: PathBuf::from(line.name),
+            path: path.to_owned(),
             offset: address - length - line.mapping.start + line.offset,
         };
         if !found.contains(&caller) {
@@ -64,12 +65,9 @@ fn find(thread: u32) -> Option<Vec<Caller>> {
 
 fn is_code(line: &Line<'_>) -> bool {
     const OF_ALL: [&str; 4] = ["libc.so.", "libc-", "ld-linux", "libpthread"];
-    let name = line.name.rsplit('/').next().unwrap_or_default();
-    line.rights.contains('x')
-        && line.inode != 0
-        && line.name.starts_with('/')
-        && !line.name.ends_with(" (deleted)")
-        && !OF_ALL.iter().any(|start| name.starts_with(start))
+    let is_of_all = |name: &[u8]| OF_ALL.iter().any(|start| name.starts_with(start.as_bytes()));
+    let name = line.path().and_then(Path::file_name);
+    line.rights.contains('x') && name.is_some_and(|name| !is_of_all(name.as_encoded_bytes()))
 }
 
 /// The length of the call that ends these bytes, if one does.

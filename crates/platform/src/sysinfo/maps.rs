@@ -32,7 +32,7 @@ pub fn code_address(root: &Root, pid: u32, path: &Path, offset: u64) -> Option<u
 fn code_in(line: Line<'_>, path: &Path, offset: u64) -> Option<u64> {
     let inside = offset.checked_sub(line.offset)?;
     let address = line.mapping.start.checked_add(inside).filter(|&address| address < line.mapping.end)?;
-    (line.rights.contains('x') && Path::new(line.name) == path).then_some(address)
+    (line.rights.contains('x') && line.path() == Some(path)).then_some(address)
 }
 
 /// Whether a process has the page at this address in its page table: it, or a page beside it, was used.
@@ -59,6 +59,14 @@ pub(crate) struct Line<'a> {
     pub inode: u64,
     /// A path, a name in brackets, or nothing.
     pub name: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// The path of a mapped file that is still there.
+    pub(crate) fn path(&self) -> Option<&'a Path> {
+        let is_path = self.inode != 0 && self.name.starts_with('/') && !self.name.ends_with(" (deleted)");
+        is_path.then(|| Path::new(self.name))
+    }
 }
 
 /// Reads a line; `None` if it is none, or its mapping is empty.

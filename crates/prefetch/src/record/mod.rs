@@ -10,9 +10,11 @@ mod user;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 use warmset_platform::opens::FileId;
 
@@ -55,6 +57,29 @@ pub struct Learned {
     pub no_tracepoints: Option<String>,
 }
 
+impl Learned {
+    /// Whether the run was a whole one: it succeeded, or was asked to end, as by ctrl-C. Shells, the JVM and others then
+    /// return 128 and the signal's number.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let by = |signal: Signal| self.status.signal() == Some(signal.as_raw());
+        let says = |signal: Signal| self.status.code() == Some(128 + signal.as_raw());
+        let asked = [Signal::INT, Signal::TERM].into_iter().any(|signal| by(signal) || says(signal));
+        self.status.success() || asked || by(Signal::HUP)
+    }
+}
+
+/// A program with its arguments, as it is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Invocation<'a> {
+    /// Its absolute path, by which profiles are kept.
+    pub program: &'a Path,
+    /// The path that is executed, which scripts are told: it may be relative.
+    pub file: &'a Path,
+    /// The name that it is told, and its arguments.
+    pub words: &'a [OsString],
+}
+
 /// How a program is recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
@@ -68,16 +93,14 @@ pub struct Options {
     pub disk_order: bool,
 }
 
-/// Runs the program to its end, `arguments` being its own, and makes a profile for those that match `pattern`. If there is
-/// one already whose bursts have candidates, the run chooses among these, unless other options are asked for than it was
-/// recorded with: then it is recorded again. A warm run is as good as a cold one: a new
-/// process has to map and read its pages again.
+/// Runs the program to its end, and makes a profile for the arguments that match `pattern`. If there is one already whose
+/// bursts have candidates, the run chooses among these, unless other options are asked for than it was recorded with: then
+/// it is recorded again. A warm run is as good as a cold one: a new process has to map and read its pages again.
 ///
 /// # Errors
 /// The kernel's; `NotFound` if there is no such program.
 pub fn learn(
-    program: PathBuf,
-    arguments: &[OsString],
+    command: Invocation<'_>,
     pattern: Vec<String>,
     before: Option<Profile>,
     options: Options,
@@ -87,40 +110,38 @@ pub fn learn(
     let before =
         before.filter(|profile| choose::is_open(profile) && profile.stale_bytes() == 0 && asked_for(profile));
     let instructions = before.as_ref().map(choose::instructions).unwrap_or_default();
-    let (recording, no_tracepoints) = match root_recording(&program, arguments, &instructions, options)? {
+    let (recording, no_tracepoints) = match root_recording(command, &instructions, options)? {
         Ok(recording) => (recording, None),
-        Err(reason) => (user_recording(&program, arguments, &instructions)?, reason),
+        Err(reason) => (user_recording(command, &instructions)?, reason),
     };
-    match before {
-        Some(profile) if recording.status.success() => {
-            let profile = choose::choose(profile, &recording);
-            let Recording { status, lost, .. } = recording;
-            Ok(Learned { profile, validated: true, status, lost, unknown_files: 0, no_tracepoints })
-        }
-        _ => {
-            let mut learned = build::profile(program.clone(), pattern, recording);
-            learned.no_tracepoints = no_tracepoints;
-            if options.exact && learned.status.success() {
-                learned = exactly(learned, program, arguments)?;
-            }
-            learned.profile.is_pattern = options.is_pattern;
-            if options.disk_order {
-                learned.profile.disk_order = true;
-                build::locate(&mut learned.profile.files, &mut learned.profile.reads, true);
-            }
-            Ok(learned)
-        }
+    if let Some(profile) = before {
+        let profile = choose::choose(profile, &recording);
+        let Recording { status, lost, .. } = recording;
+        return Ok(Learned { profile, validated: true, status, lost, unknown_files: 0, no_tracepoints });
     }
+    let mut learned = build::profile(command.program.to_owned(), pattern, recording);
+    learned.no_tracepoints = no_tracepoints;
+    if options.exact && learned.is_whole() {
+        learned = exactly(learned, command)?;
+    }
+    learned.profile.is_pattern = options.is_pattern;
+    if options.disk_order {
+        learned.profile.disk_order = true;
+        build::locate(&mut learned.profile.files, &mut learned.profile.reads, true);
+    }
+    Ok(learned)
 }
 
 /// A cold run shows single pages, where a warm one shows windows, or nothing at all of a file in huge pages.
-fn exactly(learned: Learned, program: PathBuf, arguments: &[OsString]) -> io::Result<Learned> {
+fn exactly(learned: Learned, command: Invocation<'_>) -> io::Result<Learned> {
     let evicted = exact::evict(&learned.profile)?;
-    let again = match root::record(&program, arguments, &[]) {
-        Ok(recording) => build::profile(program, learned.profile.arguments.clone(), recording),
+    let again = match root::record(command, &[]) {
+        Ok(recording) => {
+            build::profile(command.program.to_owned(), learned.profile.arguments.clone(), recording)
+        }
         Err(root::Failure::Watching(error) | root::Failure::Running(error)) => return Err(error),
     };
-    if !again.status.success() {
+    if !again.is_whole() {
         return Ok(again);
     }
     let mut profile = evicted.refine(again.profile)?;
@@ -132,15 +153,14 @@ fn exactly(learned: Learned, program: PathBuf, arguments: &[OsString]) -> io::Re
 
 /// The inner error, with its reason if there is one, where a user wants, or needs, the other recorder.
 fn root_recording(
-    program: &Path,
-    arguments: &[OsString],
+    command: Invocation<'_>,
     instructions: &[Trigger],
     options: Options,
 ) -> io::Result<Result<Recording, Option<String>>> {
     if options.user {
         return Ok(Err(None));
     }
-    match root::record(program, arguments, instructions) {
+    match root::record(command, instructions) {
         Ok(recording) => Ok(Ok(recording)),
         // Both are asked for before the program is started.
         Err(root::Failure::Watching(error)) if !options.exact => Ok(Err(Some(error.to_string()))),
@@ -149,11 +169,11 @@ fn root_recording(
 }
 
 #[cfg(target_arch = "x86_64")]
-fn user_recording(program: &Path, arguments: &[OsString], instructions: &[Trigger]) -> io::Result<Recording> {
-    user::record(program, arguments, instructions)
+fn user_recording(command: Invocation<'_>, instructions: &[Trigger]) -> io::Result<Recording> {
+    user::record(command, instructions)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn user_recording(_: &Path, _: &[OsString], _: &[Trigger]) -> io::Result<Recording> {
+fn user_recording(_: Invocation<'_>, _: &[Trigger]) -> io::Result<Recording> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "recording without root works on x86-64 only: use sudo"))
 }

@@ -1,9 +1,9 @@
 //! The recorder for root: page-cache tracepoints of the program and its children, and fanotify for the files' paths.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warmset_platform::opens::{FileId, OpenWatcher};
 use warmset_platform::perf::{Breakpoint, Event, Mapping, TreeEvents};
-use warmset_platform::signals::pass_on;
+use warmset_platform::signals::{Relay, pass_on};
 
-use super::{Recording, now_ns};
+use super::{Invocation, Recording, now_ns};
 use crate::profile::{Recorder, Trigger};
 use crate::trace::{Open, Touch, Trace};
 
@@ -58,27 +58,26 @@ pub(super) enum Failure {
     Running(io::Error),
 }
 
-pub(super) fn record(
-    program: &Path,
-    arguments: &[OsString],
-    instructions: &[Trigger],
-) -> Result<Recording, Failure> {
+pub(super) fn record(command: Invocation<'_>, instructions: &[Trigger]) -> Result<Recording, Failure> {
     let watching = || Ok((OpenWatcher::new(&file_systems()?)?, TreeEvents::of_this_thread()?));
     let (mut watcher, mut events) = watching().map_err(Failure::Watching)?;
-    followed(program, arguments, instructions, &mut watcher, &mut events).map_err(Failure::Running)
+    followed(command, instructions, &mut watcher, &mut events).map_err(Failure::Running)
 }
 
 fn followed(
-    program: &Path,
-    arguments: &[OsString],
+    command: Invocation<'_>,
     instructions: &[Trigger],
     watcher: &mut OpenWatcher,
     events: &mut TreeEvents,
 ) -> io::Result<Recording> {
     let started_ns = now_ns();
     let clock = Instant::now();
-    let mut child = pass_on(Command::new(program).args(arguments)).spawn()?;
+    let mut relay = Relay::start()?;
+    let mut start = Command::new(command.file);
+    start.arg0(&command.words[0]).args(&command.words[1..]);
+    let mut child = pass_on(&mut start).spawn()?;
     let process = child.id();
+    relay.set_receiver(process);
     let mut seen = Seen { probes: probes(instructions), ..Seen::default() };
     let status = watch(watcher, events, &mut seen, &mut child)?;
     let seconds = clock.elapsed().as_secs_f64();

@@ -9,19 +9,19 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use warmset_platform::opens::FileId;
 use warmset_platform::ptrace::{self, Stop};
+use warmset_platform::signals::Relay;
 
-use super::{Recording, now_ns};
+use super::{Invocation, Recording, now_ns};
 use crate::analysis::QUIET_MS;
 use crate::profile::{Recorder, Trigger};
 use crate::replay::Executions;
@@ -40,11 +40,7 @@ struct Watcher {
     last_us: u64,
 }
 
-pub(super) fn record(
-    program: &Path,
-    arguments: &[OsString],
-    instructions: &[Trigger],
-) -> io::Result<Recording> {
+pub(super) fn record(command: Invocation<'_>, instructions: &[Trigger]) -> io::Result<Recording> {
     let mut watcher = Watcher {
         started: Instant::now(),
         trace: Trace::default(),
@@ -54,13 +50,16 @@ pub(super) fn record(
     };
     let ended = AtomicBool::new(false);
     let started_ns = now_ns();
+    let mut relay = Relay::start()?;
     let (status, executed) = thread::scope(|scope| {
         let mut counter = None;
         let started = |process| {
             let ended = &ended;
+            relay.set_receiver(process);
             counter = Some(scope.spawn(move || counted(instructions, process, ended)));
         };
-        let status = ptrace::run(program, arguments, started, |thread, stop| watcher.stopped(thread, stop));
+        let status =
+            ptrace::run(command.file, command.words, started, |thread, stop| watcher.stopped(thread, stop));
         ended.store(true, Ordering::Release);
         (status, counter.map(|counter| counter.join().expect("the counter does not panic")))
     });

@@ -1,7 +1,11 @@
 //! What the store's tests share: directories on the build's disk, recognisable bytes, patience.
 #![allow(dead_code)] // each test file uses a part
 
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -112,4 +116,46 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not within 20 s: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// A small file system of its own, taken down on drop; `None` where mounting is not allowed.
+pub struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    pub fn tmpfs(options: &str, test: &str) -> Option<Self> {
+        let dir = dir();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "warmset-test"])
+            .arg(dir.path())
+            .output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(dir));
+        }
+        skipped(test, "mounting a tmpfs needs root");
+        None
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let taken_down = Command::new("umount").arg(self.0.path()).status();
+        assert!(std::thread::panicking() || taken_down.is_ok_and(|status| status.success()), "umount");
+    }
+}
+
+/// The nameless data files of this process in `dir`, opened once more.
+pub fn data_files(dir: &Path) -> Vec<File> {
+    let device = fs::metadata(dir).expect("a directory").dev();
+    let nameless = |path: &PathBuf| {
+        let target = fs::read_link(path).unwrap_or_default();
+        target.starts_with(dir) && target.to_string_lossy().ends_with(" (deleted)")
+    };
+    let files = fs::read_dir("/proc/self/fd").expect("proc").filter_map(|entry| Some(entry.ok()?.path()));
+    let files =
+        files.filter(nameless).filter_map(|path| OpenOptions::new().read(true).write(true).open(path).ok());
+    files.filter(|file| file.metadata().is_ok_and(|found| found.dev() == device)).collect()
 }

@@ -131,6 +131,14 @@ public final class BatchEncoder implements AutoCloseable {
     return new GenericInternalRow(values);
   }
 
+  /** Adds the finished batch's values to sketches, one per column; null for a column that is left out. */
+  public void sketch(DistinctSketch[] into) {
+    if (!finished) throw new IllegalStateException("the batch is not finished; call finish() before sketch()");
+    for (int c = 0; c < encoders.length; c++) {
+      if (into[c] != null) encoders[c].sketch(into[c]);
+    }
+  }
+
   /** Forgets the batch and keeps the memory. */
   public void reset() {
     for (ColumnEncoder encoder : encoders) encoder.reset();

@@ -262,6 +262,21 @@ final class BytesEncoder extends ColumnEncoder {
   }
 
   @Override
+  void sketch(DistinctSketch into) {
+    long base = bytes.address();
+    if (useDictionary) {
+      for (int e = 0; e < dictionary.entries(); e++) into.add(base + dictionary.start(e), dictionary.length(e));
+      return;
+    }
+    long start = 0;
+    for (int row = 0; row < rows; row++) {
+      long end = end(row);
+      if (isPresent(row)) into.add(base + start, (int) (end - start));
+      start = end;
+    }
+  }
+
+  @Override
   void reset() {
     super.reset();
     bytes.recycle();

@@ -97,6 +97,9 @@ abstract class ColumnEncoder {
   /** Puts the bounds that Spark's statistics have for this type; they stay null for types without. */
   void bounds(Object[] stats, int lower, int upper) {}
 
+  /** Adds the values of the finished batch that are not null; nothing for nested types. */
+  void sketch(DistinctSketch into) {}
+
   void reset() {
     rows = 0;
     nulls = 0;

@@ -162,6 +162,14 @@ final class DecimalEncoder extends ColumnEncoder {
   }
 
   @Override
+  void sketch(DistinctSketch into) {
+    for (int row = 0; row < rows; row++) {
+      long at = values.address() + 16L * row;
+      if (isPresent(row)) into.add(Platform.getLong(null, at + 8), Platform.getLong(null, at));
+    }
+  }
+
+  @Override
   void reset() {
     super.reset();
     values.recycle();

@@ -148,6 +148,13 @@ final class DoubleEncoder extends ColumnEncoder {
   }
 
   @Override
+  void sketch(DistinctSketch into) {
+    for (int row = 0; row < rows; row++) {
+      if (isPresent(row)) into.add(Platform.getDouble(null, values.address() + 8L * row));
+    }
+  }
+
+  @Override
   void reset() {
     super.reset();
     values.recycle();

@@ -141,6 +141,13 @@ final class FloatEncoder extends ColumnEncoder {
   }
 
   @Override
+  void sketch(DistinctSketch into) {
+    for (int row = 0; row < rows; row++) {
+      if (isPresent(row)) into.add((double) Platform.getFloat(null, values.address() + 4L * row));
+    }
+  }
+
+  @Override
   void reset() {
     super.reset();
     values.recycle();

@@ -247,6 +247,17 @@ final class IntegralEncoder extends ColumnEncoder {
   }
 
   @Override
+  void sketch(DistinctSketch into) {
+    if (width == 0) {
+      if (rows != nulls) into.add(min);
+      return;
+    }
+    for (int row = 0; row < rows; row++) {
+      if (isPresent(row)) into.add(Platform.getLong(null, values.address() + 8L * row));
+    }
+  }
+
+  @Override
   void reset() {
     super.reset();
     values.recycle();

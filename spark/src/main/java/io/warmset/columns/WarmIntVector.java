@@ -77,6 +77,19 @@ public final class WarmIntVector extends WarmVector {
   }
 
   @Override
+  public void keepAmong(Selection selection, KeySet keys) {
+    keepPresent(selection);
+    int[] rows = selection.rows();
+    int kept = 0;
+    for (int i = 0; i < selection.count(); i++) {
+      int row = rows[i];
+      rows[kept] = row;
+      kept += keys.mayContain(getInt(row)) ? 1 : 0;
+    }
+    selection.truncate(kept);
+  }
+
+  @Override
   void compactValues(Selection selection, LongUnaryOperator allocate) {
     if (width == 0) return;
     long to = allocate.applyAsLong(Gather.bytes(selection.count(), width));

@@ -146,6 +146,11 @@ public abstract class WarmVector extends ColumnVector {
     throw notOfThisType("set of whole numbers");
   }
 
+  /** Takes out rows whose value is null or certainly none of the keys. Values as for {@link #keepRange}. */
+  public void keepAmong(Selection selection, KeySet keys) {
+    throw notOfThisType("set of keys");
+  }
+
   /** Takes out rows whose value is null or outside `low` to `high`, both included. Not-a-number is kept. */
   public void keepRange(Selection selection, double low, double high) {
     throw notOfThisType("range of floating-point numbers");

@@ -24,9 +24,9 @@ object ConfReference {
     "fails when this file is not current.",
     "",
     "`spark.plugins=io.warmset.spark.WarmsetPlugin` turns Warmset on; every key below has a default.",
-    "All are read once, when the application starts. A value that is not allowed stops the",
-    "application with a message that names the key; so does, in local mode, a size beyond the",
-    "machine's, where an executor warns and works without Warmset.",
+    "All are read once, when the application starts, but for those that may be set per session. A",
+    "value that is not allowed stops the application with a message that names the key; so does, in",
+    "local mode, a size beyond the machine's, where an executor warns and works without Warmset.",
     "",
     "| key | default | meaning |",
     "|---|---|---|")

@@ -14,6 +14,18 @@ import scala.util.{Try, Using}
  * (JVM specification, chapter 4); what is looked up by reflection is not among it.
  */
 private[spark] object Linkage {
+  /** What is missing, sorted, by the part of the plugin that needs it; `common` is what both do, or the rest of it. */
+  final case class Missing(frames: Seq[String] = Nil, rdds: Seq[String] = Nil, common: Seq[String] = Nil)
+
+  // The classes of one part only, by the beginnings of their names.
+  private val OfFrames = Seq("io/warmset/columns/", "io/warmset/spark/cachedframes/", "io/warmset/spark/WarmsetSerializer",
+    "io/warmset/spark/WarmsetExtensions", "io/warmset/spark/ReadCacheAsColumns", "io/warmset/spark/RowReader",
+    "io/warmset/spark/CachedColumnsExec", "org/apache/spark/sql/")
+  /** The base of cached batches, which the memory store of RDDs knows, too. */
+  private val OfBoth = "org/apache/spark/sql/execution/columnar/warmset/SizedCachedBatch"
+  private val OfRdds = Seq("io/warmset/rdd/", "io/warmset/spark/rddblocks/", "io/warmset/spark/BlockOwnership",
+    "org/apache/spark/storage/", "org/apache/spark/util/io/")
+
   // Tags of constants.
   private val Text = 1
   private val Words = Set(3, 4)
@@ -30,16 +42,24 @@ private[spark] object Linkage {
     "io/warmset/columns/WarmSpatialVector",
     "org.apache.spark.storage.memory.MemoryStore.putIteratorAsBytes")
 
-  /** What is missing, sorted, of what the plugin's own classes name. */
-  def missing(): Seq[String] =
+  /** What is missing of what the plugin's own classes name. */
+  def missing(): Missing =
     missing(Path.of(getClass.getProtectionDomain.getCodeSource.getLocation.toURI), getClass.getClassLoader)
 
   /** The same for the classes in a jar or a directory. */
-  def missing(place: Path, loader: ClassLoader): Seq[String] = {
-    val linkage = new Linkage(loader)
-    if (Files.isDirectory(place)) linkage.checkBelow(place)
-    else Using.resource(FileSystems.newFileSystem(place))(jar => linkage.checkBelow(jar.getPath("/")))
-    linkage.found.toSeq
+  def missing(place: Path, loader: ClassLoader): Missing =
+    if (Files.isDirectory(place)) missingBelow(place, loader)
+    else Using.resource(FileSystems.newFileSystem(place))(jar => missingBelow(jar.getPath("/"), loader))
+
+  private def missingBelow(root: Path, loader: ClassLoader): Missing = {
+    def of(part: String => Boolean) = {
+      val linkage = new Linkage(loader)
+      linkage.checkBelow(root, part)
+      linkage.found.toSeq
+    }
+    def isFrames(name: String) = name != OfBoth && OfFrames.exists(name.startsWith)
+    def isRdds(name: String) = OfRdds.exists(name.startsWith)
+    Missing(of(isFrames), of(isRdds), of(name => !isFrames(name) && !isRdds(name)))
   }
 
   private def hasField(owner: Class[_], name: String): Boolean =
@@ -60,12 +80,13 @@ private final class Linkage(loader: ClassLoader) {
 
   val found: mutable.SortedSet[String] = mutable.TreeSet.empty[String]
 
-  def checkBelow(root: Path): Unit =
+  /** @param wanted tells by their names which classes are looked at */
+  def checkBelow(root: Path, wanted: String => Boolean): Unit =
     for (directory <- Seq("io/warmset", "org/apache/spark") if Files.isDirectory(root.resolve(directory))) {
       Using.resource(Files.walk(root.resolve(directory))) { files =>
         for (file <- files.iterator.asScala if file.toString.endsWith(".class")) {
           val name = root.relativize(file).toString.stripSuffix(".class")
-          if (!name.startsWith("io/warmset/shaded/") && !Optional(name)) check(Files.readAllBytes(file))
+          if (wanted(name) && !name.startsWith("io/warmset/shaded/") && !Optional(name)) check(Files.readAllBytes(file))
         }
       }
     }

@@ -28,8 +28,9 @@ final case class StatsReport(
  * only the last has its regions. Safe for use from several threads. It does not parse the JSON.
  *
  * @param alive the executors that Spark has now
+ * @param rdds whether executors keep RDDs in regions, where they are asked to
  */
-final class StatsHistory(alive: () => Set[String] = () => Set.empty) {
+final class StatsHistory(alive: () => Set[String] = () => Set.empty, private[spark] val rdds: Boolean = true) {
   import StatsHistory._
 
   private val series = new mutable.LinkedHashMap[String, mutable.ArrayDeque[StatsReport]]

@@ -6,9 +6,10 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
+import io.warmset.spark.ui.ReportJson
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.internal.Logging
-import org.apache.spark.ui.warmset.{ReportJson, TotalsGauges}
+import org.apache.spark.ui.warmset.TotalsGauges
 import org.apache.spark.warmset.SparkInternals
 
 /**

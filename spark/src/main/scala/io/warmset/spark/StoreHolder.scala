@@ -6,6 +6,8 @@ import java.nio.file.Files
 import scala.annotation.tailrec
 import scala.util.{Failure, Try}
 
+import org.apache.spark.internal.Logging
+
 import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 import io.warmset.spark.memorysplit.MemorySplit
@@ -16,13 +18,13 @@ import io.warmset.spark.memorysplit.MemorySplit
  * Invariant: at most one store is current; what was written through an earlier one stays with that
  * one. It does not decide whether Warmset is used (see WarmsetPlugin).
  */
-object StoreHolder {
+object StoreHolder extends Logging {
   @volatile private var running: Option[Running] = None
 
   final case class Running(
       store: Store,
       conf: WarmsetConf,
-      directory: File,
+      directories: Seq[File],
       budgetBytes: Long,
       split: Option[MemorySplit] = None) {
 
@@ -46,15 +48,15 @@ object StoreHolder {
   def open(conf: WarmsetConf, machine: MemoryRule.Machine, localDirs: Seq[File]): Running =
     synchronized {
       current.getOrElse {
-        val directory = chooseDirectory(conf, localDirs)
+        val directories = chooseDirectories(conf, localDirs)
         // A disk for data may well be mounted noexec.
-        loadLibrary((localDirs :+ directory).distinct, NativeLibrary.load)
+        loadLibrary((localDirs ++ directories).distinct, NativeLibrary.load)
         val limited = machine.atMost(NativeStore.memoryLimit())
         val plan = MemorySplit.plan(conf, limited)
         val budget = plan.fold(budgetBytes(conf, limited))(_.poolStartBytes)
-        val store = Store.open(json(conf, directory, budget, limited))
+        val store = Store.open(json(conf, directories, budget, limited))
         try {
-          val opened = Running(store, conf, directory, budget, plan.map(new MemorySplit(store, _)))
+          val opened = Running(store, conf, directories, budget, plan.map(new MemorySplit(store, _)))
           running = Some(opened)
           opened.split.foreach(_.start())
           opened
@@ -94,45 +96,53 @@ object StoreHolder {
       case None => MemoryRule.budgetBytes(machine)
     }
 
-  private[spark] def chooseDirectory(conf: WarmsetConf, localDirs: Seq[File]): File =
-    conf.directory match {
-      case Some(directory) =>
-        usable(directory, WarmsetConf.Directory.name)
-      case None if localDirs.isEmpty =>
-        throw new IOException(s"Spark has no local directory; set ${WarmsetConf.Directory.name}")
-      case None =>
-        usable(localDirs.maxBy(_.getUsableSpace), "spark.local.dir")
-    }
-
-  private def usable(directory: File, setting: String): File = {
-    def refuse(why: String, cause: Throwable = null) =
-      throw new IOException(s"$setting: $directory $why", cause)
-    if (!directory.isDirectory) refuse("is not an existing directory")
-    // Asking by doing: permission bits do not tell about read-only mounts, and root passes them all.
-    try Files.delete(Files.createTempFile(directory.toPath, "warmset-", ".probe"))
-    catch { case cause: IOException => refuse("cannot be written to", cause) }
-    directory
+  /** Those that can be used; of the others there is a warning, or an error if none can. */
+  private[spark] def chooseDirectories(conf: WarmsetConf, localDirs: Seq[File]): Seq[File] = {
+    val (asked, setting) =
+      if (conf.directories.nonEmpty) (conf.directories, WarmsetConf.Directories.name)
+      else (localDirs, "spark.local.dir")
+    if (asked.isEmpty)
+      throw new IOException(s"Spark has no local directory; set ${WarmsetConf.Directories.name}")
+    val (refused, usable) = asked.partitionMap(directory => whyNot(directory).toLeft(directory))
+    if (usable.isEmpty)
+      throw new IOException(s"$setting: " + refused.map(_.why).mkString("; "), refused.head.cause)
+    for (refusal <- refused)
+      logWarning(s"$setting: ${refusal.why}; cached data goes to ${usable.mkString(", ")} only")
+    usable
   }
 
-  private[spark] def flashReserveBytes(conf: WarmsetConf, directory: File): Long =
-    conf.flashReserveBytes.getOrElse(math.min(directory.getTotalSpace / 20, 16L << 30))
+  private final case class Refusal(why: String, cause: Throwable = null)
+
+  /** Why no file can be made there, if so. */
+  private def whyNot(directory: File): Option[Refusal] =
+    if (!directory.isDirectory) Some(Refusal(s"$directory is not an existing directory"))
+    else
+      // Asking by doing: permission bits do not tell about read-only mounts, and root passes them all.
+      try {
+        Files.delete(Files.createTempFile(directory.toPath, "warmset-", ".probe"))
+        None
+      } catch { case cause: IOException => Some(Refusal(s"$directory cannot be written to", cause)) }
+
+  private[spark] def flashReserveBytes(conf: WarmsetConf, directories: Seq[File]): Long =
+    conf.flashReserveBytes.getOrElse(math.min(directories.map(_.getTotalSpace).max / 20, 16L << 30))
 
   private[spark] def json(
       conf: WarmsetConf,
-      directory: File,
+      directories: Seq[File],
       budgetBytes: Long,
       machine: MemoryRule.Machine): String = {
     val budgetMax = math.max(budgetBytes, machine.totalBytes)
-    s"""{"dir":${quote(directory.getAbsolutePath)},"budget_bytes":$budgetBytes,""" +
+    val paths = directories.map(directory => quote(directory.getAbsolutePath)).mkString("[", ",", "]")
+    s"""{"dir":$paths,"budget_bytes":$budgetBytes,""" +
       s""""budget_bytes_max":$budgetMax,""" +
       s""""flash_bytes_max":${conf.flashBytesMax.map(_.toString).getOrElse("null")},""" +
-      s""""flash_reserve_bytes":${flashReserveBytes(conf, directory)},""" +
+      s""""flash_reserve_bytes":${flashReserveBytes(conf, directories)},""" +
       s""""huge_pages":${quote(conf.hugePages)},"io":${quote(conf.io)},"names":$names}"""
   }
 
   /** What the store's errors call its settings. */
   private val names: String = Seq(
-    "dir" -> WarmsetConf.Directory, "budget_bytes" -> WarmsetConf.Memory,
+    "dir" -> WarmsetConf.Directories, "budget_bytes" -> WarmsetConf.Memory,
     "budget_bytes_max" -> WarmsetConf.Memory, "flash_bytes_max" -> WarmsetConf.FlashMax,
     "flash_reserve_bytes" -> WarmsetConf.FlashReserve,
     "huge_pages" -> WarmsetConf.HugePages, "io" -> WarmsetConf.Io)

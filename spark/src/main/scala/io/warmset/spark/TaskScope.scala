@@ -19,7 +19,8 @@ private[spark] final class TaskScope private () {
   private var users = 0
   private var ended = false
 
-  def add(handle: RegionHandle): Unit = synchronized { handles += handle }
+  /** For `handle` to be closed at the end of the task, unless the memory store owns it by then. */
+  def add(handle: RegionHandle): Unit = if (TaskScope.storeCommits) synchronized { handles += handle }
 
   /**
    * Has `resource` closed at the end of the task, before what was added earlier. Where that is over, it is closed at
@@ -78,6 +79,12 @@ private[spark] final class TaskScope private () {
 }
 
 private[spark] object TaskScope {
+  /**
+   * Whether the memory store says which handles it owns. Spark's own does not, so that with it every handle is taken for
+   * the store's, which closes what it drops; a handle that it never had goes when the collector finds it.
+   */
+  @volatile private[spark] var storeCommits = true
+
   /** A scope that no task ends: whoever began it does, by what `guard` gave. */
   def apart(): TaskScope = new TaskScope
 

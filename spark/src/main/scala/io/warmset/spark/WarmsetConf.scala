@@ -4,6 +4,7 @@ import java.io.File
 
 import org.apache.commons.text.similarity.LevenshteinDistance
 import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * One configuration key: its name, what it does, its default as the reference shows it, and how its
@@ -29,6 +30,9 @@ final case class ConfKey[T](
           throw new IllegalArgumentException(s"$name is '$text', but must be $allowed")
       }
   }
+
+  /** The value that a session has now: for keys that may be set per session. */
+  def read(session: SQLConf): T = read(key => Option(session.getConfString(key, null)))
 }
 
 /**
@@ -43,7 +47,7 @@ final case class WarmsetConf(
     required: Boolean,
     memoryBytes: Option[Long],
     totalMemoryBytes: Option[Long],
-    directory: Option[File],
+    directories: Seq[File],
     flashBytesMax: Option[Long],
     flashReserveBytes: Option[Long],
     hugePages: String,
@@ -94,16 +98,17 @@ object WarmsetConf {
       "what else runs in its container (Python's workers) must fit as well: 512 MiB are kept, and " +
       "more where more is used. Do not set -Xms.")
 
-  val Directory: ConfKey[Option[File]] = ConfKey("spark.warmset.dir", "Spark's local directories",
-    "the absolute path of a directory",
-    "Where cached data goes that the memory does not hold, on each executor's machine. Its files " +
-      "have no name and vanish with the process. When absent: the one of Spark's local " +
-      "directories with the most free space.",
+  val Directories: ConfKey[Seq[File]] = ConfKey("spark.warmset.dir", "Spark's local directories",
+    "absolute paths of directories, separated by commas",
+    "Where cached data goes that the memory does not hold, on each executor's machine. Over several " +
+      "directories, best one for each disk, it is spread evenly; those that are full are passed over, and those " +
+      "that are missing or cannot be written to are left out with a warning. Files there " +
+      "have no name and vanish with the process. When absent: all of Spark's local directories.",
     text => {
-      val file = new File(text)
-      require(text.nonEmpty && file.isAbsolute)
-      Some(file)
-    }, () => None)
+      val files = text.split(",", -1).toSeq.map(path => new File(path.trim))
+      require(text.nonEmpty && files.forall(_.isAbsolute))
+      files.distinct
+    }, () => Nil)
 
   val FlashMax: ConfKey[Option[Long]] = optionalBytes("flashMax", "no limit", 0L,
     "Most bytes that cached data may take on disk, per executor. When they are taken, or the disk " +
@@ -113,9 +118,9 @@ object WarmsetConf {
       "fit by itself keeps the rest on the Java heap, under Spark's own rules.")
 
   val FlashReserve: ConfKey[Option[Long]] = optionalBytes("flashReserve", "a twentieth, at most 16 GiB", 0L,
-    "Bytes of the file system with cached data that stay free for others, such as Spark's shuffle " +
+    "Bytes of each file system with cached data that stay free for others, such as Spark's shuffle " +
       "files: cached data takes no disk space that would leave less. When absent: a twentieth of " +
-      "the file system, at most 16 GiB.")
+      "the largest of these file systems, at most 16 GiB.")
 
   val HugePages: ConfKey[String] = choice("hugePages", "auto", Seq("auto", "on", "off", "hugetlb"),
     "Page size of the memory pool: `auto` uses transparent huge pages where the kernel offers " +
@@ -157,6 +162,15 @@ object WarmsetConf {
       "`spark.warmset.rdd.enabled`.",
     text => Some(truth(text)), () => None)
 
+  val Statistics: ConfKey[Boolean] = boolean("statistics.enabled", default = true,
+    "Whether cached DataFrames give Spark's optimiser the bytes of the columns that a query reads, and each " +
+      "column's bounds, nulls and distinct values. They are counted while a DataFrame is being cached. May be " +
+      "set per session.")
+
+  val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = true,
+    "Whether the keys of a broadcast join's small side reach the cached scan of the other side, which then gives " +
+      "no rows that the join would drop. With adaptive execution. May be set per session.")
+
   val StatsInterval: ConfKey[Long] = ConfKey("spark.warmset.stats.interval", "3s",
     "a duration of at least 100ms, such as 3s",
     "How often executors send their statistics to the driver, if they changed.",
@@ -166,16 +180,23 @@ object WarmsetConf {
       ms
     }, () => 3000L)
 
+  /** What each query reads from its session. The application's configuration has the first values. */
+  private val perSession: Seq[ConfKey[_]] = Seq(Statistics, JoinFilters)
+
   /** Every key, in the order of the reference. */
-  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directory, FlashMax, FlashReserve, HugePages,
-    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, StatsInterval)
+  val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directories, FlashMax, FlashReserve, HugePages,
+    Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, Statistics, JoinFilters,
+    StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
-  def read(get: String => Option[String]): WarmsetConf = WarmsetConf(
-    Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
-    Directory.read(get), FlashMax.read(get), FlashReserve.read(get), HugePages.read(get),
-    Io.read(get), RowGroup.read(get), SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
-    RddHeapFirst.read(get), StatsInterval.read(get))
+  def read(get: String => Option[String]): WarmsetConf = {
+    perSession.foreach(_.read(get))
+    WarmsetConf(
+      Enabled.read(get), Required.read(get), Memory.read(get), TotalMemory.read(get),
+      Directories.read(get), FlashMax.read(get), FlashReserve.read(get), HugePages.read(get),
+      Io.read(get), RowGroup.read(get), SmallPartition.read(get), PrefetchMax.read(get), RddEnabled.read(get),
+      RddHeapFirst.read(get), StatsInterval.read(get))
+  }
 
   /** The names under our prefix that no key has: most likely misspelt. */
   def unknown(names: Iterable[String]): Seq[String] =

@@ -3,27 +3,59 @@ package io.warmset.spark
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, ColumnarToRowExec, ColumnarToRowTransition}
 import org.apache.spark.sql.execution.{RowToColumnarTransition, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
+import org.apache.spark.sql.execution.columnar.warmset.CountedRelation
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * The session extension: has cached scans read as columns.
+ * The session extension: has cached scans read as columns, and tells the optimiser what caches hold.
  *
  * A cached scan says that it can give rows as well as columns, so Spark takes rows wherever rows
  * are wanted, and whole-stage code generation never sees the vectors. The rule puts Spark's own
  * columns-to-rows step above our scans, which does see them.
  */
 class WarmsetExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit =
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectPreCBORule(_ => CountCachedColumns)
     extensions.injectColumnar(_ => new ColumnarRule {
-      override def postColumnarTransitions: Rule[SparkPlan] = ReadCacheAsColumns
+      override def postColumnarTransitions: Rule[SparkPlan] =
+        plan => FilterCacheByJoins(ReadCacheAsColumns(plan))
     })
+  }
+}
+
+/**
+ * Puts relations that know their statistics in the place of cached ones of ours.
+ *
+ * Invariant: nothing but statistics changes, and a relation that was treated once is left alone.
+ */
+object CountCachedColumns extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (WarmsetConf.Statistics.read(conf)) plan.transformDown { case Read(counted) => counted } else plan
+
+  /** A relation below projections and filters, all of them with a relation of which they are known. */
+  private object Read {
+    def unapply(plan: LogicalPlan): Option[LogicalPlan] = plan match {
+      case PhysicalOperation(projects, _, relation: InMemoryRelation) if isOurs(relation) =>
+        val counted = CountedRelation.of(relation, AttributeSet.fromAttributeSets(projects.map(_.references)))
+        Some(plan.transformDown { case `relation` => counted })
+      case _ => None
+    }
+  }
+
+  private def isOurs(relation: InMemoryRelation): Boolean =
+    !relation.isInstanceOf[CountedRelation] &&
+      relation.cacheBuilder.serializer.isInstanceOf[WarmsetSerializer] &&
+      WarmsetSerializer.ours(relation.output)
 }
 
 /**
@@ -72,9 +104,14 @@ object ReadCacheAsColumns extends Rule[SparkPlan] {
 
 /**
  * A cached scan as a stage of an adaptive plan, with the vector classes that the stage does not
- * pass on. It adds nothing to the execution.
+ * pass on, and the joins above it whose keys take rows out. Without any it adds nothing to the
+ * execution.
  */
-case class CachedColumnsExec(child: SparkPlan, classes: Option[Seq[String]]) extends UnaryExecNode {
+case class CachedColumnsExec(
+    child: SparkPlan,
+    classes: Option[Seq[String]],
+    joinFilters: Seq[JoinFilter] = Nil)
+  extends UnaryExecNode {
   override def nodeName: String = "WarmsetColumns"
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -82,8 +119,25 @@ case class CachedColumnsExec(child: SparkPlan, classes: Option[Seq[String]]) ext
   override def vectorTypes: Option[Seq[String]] = classes
   override def supportsColumnar: Boolean = true
   override protected def doExecute(): RDD[InternalRow] = child.execute()
-  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = child.executeColumnar()
-  override protected def stringArgs: Iterator[Any] = Iterator.empty
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = child match {
+    case stage: TableCacheQueryStageExec if joinFilters.nonEmpty => stage.plan match {
+      case scan: InMemoryTableScanExec => filtered(scan).executeColumnar()
+      case _ => child.executeColumnar()
+    }
+    case _ => child.executeColumnar()
+  }
+
+  /** The stage's scan, which is not of a stage's own work but read here, with more predicates. */
+  private def filtered(scan: InMemoryTableScanExec): InMemoryTableScanExec = {
+    val more = joinFilters.flatMap(_.predicates(scan))
+    new InMemoryTableScanExec(scan.attributes, scan.predicates ++ more, scan.relation) {
+      override lazy val metrics: Map[String, SQLMetric] = scan.metrics
+    }
+  }
+
+  override protected def stringArgs: Iterator[Any] =
+    if (joinFilters.isEmpty) Iterator.empty
+    else Iterator(joinFilters.map(_.key).mkString("join keys: [", ", ", "]"))
   override protected def withNewChildInternal(newChild: SparkPlan): CachedColumnsExec =
     copy(child = newChild)
 }

@@ -31,8 +31,9 @@ private[spark] object WarmsetPlugin {
   /** Spark versions whose internals we know. */
   private val KnownVersions = Seq("4.1", "4.2", "4.3")
 
-  /** In the plugin's own configuration, which the driver sends to executors. */
+  /** In the plugin's own configuration, which the driver sends to executors: whether Warmset is used, and for RDDs, too. */
   val ActiveKey = "active"
+  val RddsKey = "rdds"
 
   val CacheSerializerKey = "spark.sql.cache.serializer"
   val ExtensionsKey = "spark.sql.extensions"
@@ -74,20 +75,26 @@ private[spark] object WarmsetPlugin {
   def apacheVersion(version: String): Boolean =
     version.matches("""\d+\.\d+(\.\d+)?(-SNAPSHOT|-preview\d*|-rc\d+)?""")
 
+  /**
+   * Why Warmset cannot work with this Spark: wholly, for cached DataFrames (nearly all of it public interfaces), or for
+   * RDDs (a memory store of our own within Spark's). What breaks one part leaves the other working.
+   */
+  final case class Misfit(all: Option[String] = None, frames: Option[String] = None, rdds: Option[String] = None)
+
   /** @param missing what the plugin's classes name and this Spark lacks; looked up for vendors' builds */
-  def versionProblem(version: String, missing: () => Seq[String] = () => Linkage.missing()): Option[String] =
+  def misfit(version: String, missing: () => Linkage.Missing = () => Linkage.missing()): Misfit =
     if (!knownVersion(version)) {
-      Some(s"Spark $version is not one of the versions it knows (${KnownVersions.mkString(", ")}): use one of " +
-        "those, or remove the plugin")
+      Misfit(all = Some(s"Spark $version is not one of the versions it knows (${KnownVersions.mkString(", ")}): use " +
+        "one of those, or remove the plugin"))
     } else if (apacheVersion(version)) {
-      None
+      Misfit()
     } else {
-      missing() match {
-        case Seq() => None
-        case some =>
-          Some(s"Spark $version is a vendor's build that lacks ${some.size} of the things it needs, among them " +
-            some.take(3).mkString(", ") + ": use Apache's build")
+      val lacks = missing()
+      def why(some: Seq[String]) = if (some.isEmpty) None else {
+        Some(s"Spark $version is a vendor's build that lacks ${some.size} of the things it needs, among them " +
+          some.take(3).mkString(", ") + ": use Apache's build")
       }
+      Misfit(why(lacks.common), why(lacks.frames), why(lacks.rdds))
     }
 
   /** Kryo's list of classes is fixed before plugins start, so that only the user can add to it. */
@@ -114,7 +121,7 @@ private[spark] object WarmsetPlugin {
 }
 
 /** The driver's half: decides whether Warmset is used, and turns it on in Spark's configuration. */
-private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
+private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = WarmsetPlugin.misfit(SPARK_VERSION))
   extends DriverPlugin with Logging {
   import WarmsetPlugin._
 
@@ -146,7 +153,8 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
 
   private def start(sc: SparkContext, context: PluginContext, conf: WarmsetConf) = {
     val spark = context.conf
-    problem(sc, spark, conf) match {
+    val misfit = fits
+    problem(sc, spark, conf, misfit) match {
       case Some((why, _)) if !conf.required =>
         logWarning(s"Warmset is not used, and Spark caches as it does without it: $why")
         WarmsetTab.attachStock(sc, why)
@@ -155,15 +163,19 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
         throw new IllegalStateException(
           s"Warmset cannot work, and ${WarmsetConf.Required.name} is true: $why", cause)
       case None =>
-        val kept = turnOn(spark)
-        observe(sc, context, kept)
-        Collections.singletonMap(ActiveKey, "true")
+        val kept = misfit.frames.map(why => Option(leaveFrames(spark, why))).getOrElse {
+          try turnOn(spark)
+          catch { case cause: LinkageError if !conf.required => Some(leaveFrames(spark, s"this Spark lacks ${cause.getMessage}")) }
+        }
+        misfit.rdds.foreach(why => logWarning(s"Warmset leaves RDDs to Spark: $why"))
+        observe(sc, context, kept, misfit.rdds.isEmpty)
+        Map(ActiveKey -> "true", RddsKey -> misfit.rdds.isEmpty.toString).asJava
     }
   }
 
   /** Shows what the executors report: the tab, the event log, and their sums as metrics. */
-  private def observe(sc: SparkContext, context: PluginContext, kept: Option[String]): Unit = {
-    history = new StatsHistory(() => TotalsGauges.aliveIds(sc))
+  private def observe(sc: SparkContext, context: PluginContext, kept: Option[String], rdds: Boolean): Unit = {
+    history = new StatsHistory(() => TotalsGauges.aliveIds(sc), rdds)
     recorder = HistoryRecorder.of(sc)
     StatsHistory.attach(sc, history)
     kept match {
@@ -180,8 +192,11 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
   private def problem(
       sc: SparkContext,
       spark: SparkConf,
-      conf: WarmsetConf): Option[(String, Throwable)] =
-    versionProblem(sparkVersion).orElse(kryoProblem(spark)).map((_, null)).orElse {
+      conf: WarmsetConf,
+      misfit: Misfit): Option[(String, Throwable)] = {
+    // Where it is required, so are both of its parts.
+    val parts = if (conf.required) misfit.frames.orElse(misfit.rdds) else misfit.frames.filter(_ => misfit.rdds.isDefined)
+    misfit.all.orElse(parts).orElse(kryoProblem(spark)).map((_, null)).orElse {
       if (SparkInternals.encryptionEnabled(spark)) {
         Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data " +
           "that it writes to disk", null))
@@ -198,6 +213,7 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
         containerProblem(spark, conf).map((_, null))
       }
     }
+  }
 
   /** Executors are not started yet: what is said here can still be mended. Sizes that were asked for are taken at their word. */
   private def containerProblem(spark: SparkConf, conf: WarmsetConf): Option[String] = {
@@ -223,6 +239,13 @@ private[spark] final class WarmsetDriver(sparkVersion: String = SPARK_VERSION)
         spark.setIfMissing(ColumnarUdfInputKey, "false")
         None
     }
+  }
+
+  /** Cached DataFrames stay with Spark; RDDs need not. */
+  private def leaveFrames(spark: SparkConf, why: String): String = {
+    logWarning(s"Warmset leaves cached DataFrames to Spark: $why")
+    turnOff(spark)
+    s"cached DataFrames stay with Spark: $why"
   }
 
   /** A configuration that was taken from an application with Warmset has in it what was turned on there. */
@@ -291,24 +314,36 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     if (extra.asScala.get(ActiveKey).contains("true")) {
       val spark = context.conf
       val conf = WarmsetConf.read(spark.getOption(_))
-      try start(context, spark, conf)
+      try start(context, spark, conf, rdds = extra.asScala.get(RddsKey).contains("true"))
       catch {
         case NonFatal(cause) => giveUp(context, conf, cause)
         case cause: LinkageError => giveUp(context, conf, cause)
       }
     }
 
-  private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf): Unit = {
+  private def start(context: PluginContext, spark: SparkConf, conf: WarmsetConf, rdds: Boolean): Unit = {
     val alone = context.executorID == SparkInternals.DriverId
     val holder = StoreHolder.open(conf, machine(spark, alone), SparkInternals.localDirs)
-    install(new BlockOwnership(conf.rddEnabled, conf.rddHeapFirst, Some(new RddSpread(context.ask))))
-    installed = true
+    installed = rdds && replaceMemoryStore(context, conf)
+    // Before the first task.
+    TaskScope.storeCommits = installed
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()
     logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +
-      holder.directory)
+      holder.directories.mkString(", "))
   }
+
+  /** Whether our memory store is in the place of Spark's; if it cannot be, cached DataFrames are in regions all the same. */
+  private def replaceMemoryStore(context: PluginContext, conf: WarmsetConf): Boolean =
+    try {
+      install(new BlockOwnership(conf.rddEnabled, conf.rddHeapFirst, Some(new RddSpread(context.ask))))
+      true
+    } catch {
+      case cause @ (_: LinkageError | NonFatal(_)) if !conf.required =>
+        logWarning(s"Warmset leaves RDDs to Spark on this executor: ${cause.getMessage}", cause)
+        false
+    }
 
   /** The driver has chosen our serializer: without a store its batches stay on the heap. */
   private def giveUp(context: PluginContext, conf: WarmsetConf, cause: Throwable): Unit = {

@@ -2,7 +2,7 @@ package io.warmset.spark
 
 import io.warmset.columns.{ColumnTypes, WarmVector}
 import io.warmset.spark.cachedframes.{BatchEncoding, BatchStatistics, ColumnarReader, RowFilter}
-import io.warmset.spark.cachedframes.SelectedBatch
+import io.warmset.spark.cachedframes.{PartitionCount, SelectedBatch}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, UnsafeProjection}
@@ -10,7 +10,7 @@ import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatchSeria
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
-import org.apache.spark.sql.execution.columnar.warmset.CachedBatches
+import org.apache.spark.sql.execution.columnar.warmset.{CachedBatches, TableStatistics}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -59,8 +59,11 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
       val types = schema.map(_.dataType).toArray
       val rowsPerBatch = conf.columnBatchSize
       val inMemory = level.useMemory
+      val counting = Counting.of(input, types, conf)
       CachedBatches.rdd[InternalRow](input,
-        rows => BatchEncoding.fromRows(rows, types, rowsPerBatch, inMemory))
+        (partition, rows) =>
+          BatchEncoding.fromRows(rows, types, rowsPerBatch, inMemory, counting.map(_.begin(partition))),
+        counting.map(_.statistics))
     } else {
       stock.convertInternalRowToCachedBatch(input, schema, level, conf)
     }
@@ -73,8 +76,11 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
     val types = schema.map(_.dataType).toArray
     val rowsPerBatch = conf.columnBatchSize
     val inMemory = level.useMemory
+    val counting = Counting.of(input, types, conf)
     CachedBatches.rdd[ColumnarBatch](input,
-      batches => BatchEncoding.fromColumns(batches, types, rowsPerBatch, inMemory))
+      (partition, batches) =>
+        BatchEncoding.fromColumns(batches, types, rowsPerBatch, inMemory, counting.map(_.begin(partition))),
+      counting.map(_.statistics))
   }
 
   override def convertCachedBatchToColumnarBatch(
@@ -130,6 +136,22 @@ object WarmsetSerializer {
 
   private[spark] def ours(schema: Seq[Attribute]): Boolean =
     schema.forall(a => supported(a.dataType))
+
+  /** How the partitions of a relation are counted for the optimiser. */
+  private final case class Counting(types: Array[DataType], sketchesMax: Int, statistics: TableStatistics) {
+    def begin(partition: Int): PartitionCount =
+      new PartitionCount(partition, types, sketchesMax, statistics)
+  }
+
+  private object Counting {
+    def of(input: RDD[_], types: Array[DataType], conf: SQLConf): Option[Counting] =
+      if (WarmsetConf.Statistics.read(conf)) {
+        TableStatistics.sketchesMax(input.sparkContext, types.length, input.getNumPartitions)
+          .map(Counting(types, _, TableStatistics.registered(input.sparkContext)))
+      } else {
+        None
+      }
+  }
 
   private def indices(cached: Seq[Attribute], selected: Seq[Attribute]): Array[Int] = {
     val byId = cached.iterator.map(_.exprId).zipWithIndex.toMap

@@ -12,7 +12,7 @@ package object spark {
      * level. Where Warmset is not active this is `persist(MEMORY_AND_DISK)`.
      */
     def persistWarm(): RDD[T] = rdd.persist(
-      if (StatsHistory.of(rdd.sparkContext).isDefined) WarmLevel else StorageLevel.MEMORY_AND_DISK)
+      if (StatsHistory.of(rdd.sparkContext).exists(_.rdds)) WarmLevel else StorageLevel.MEMORY_AND_DISK)
   }
 
   /**

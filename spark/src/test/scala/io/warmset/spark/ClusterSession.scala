@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.warmset.ClusterAccess
+import org.scalatest.BeforeAndAfterAll
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}
@@ -33,7 +34,7 @@ object OnExecutor {
  * Two executors in processes of their own. Needs a Spark installation of the version that the tests
  * run against, which a PySpark package is.
  */
-abstract class ClusterSession extends AnyFunSuite with Eventually {
+abstract class ClusterSession extends AnyFunSuite with Eventually with BeforeAndAfterAll {
   implicit override val patienceConfig: PatienceConfig =
     PatienceConfig(Span(30, Seconds), Span(100, Millis))
 
@@ -52,10 +53,64 @@ abstract class ClusterSession extends AnyFunSuite with Eventually {
   protected def home: File = sparkHome.getOrElse(fail(s"no Spark $SPARK_VERSION installation: set SPARK_HOME " +
     "to one, or run `make .venv/.stamp .venv-43/.stamp`, which install PySpark 4.2 and 4.3"))
 
-  protected def withCluster(settings: (String, String)*)(body: SparkSession => Unit): Unit = {
-    val directory = Files.createTempDirectory("warmset-cluster").toFile
-    val before = Option(System.getProperty("spark.test.home"))
+  private final class Running(settings: (String, String)*) {
+    private val directory = Files.createTempDirectory("warmset-cluster").toFile
+    private val before = Option(System.getProperty("spark.test.home"))
     System.setProperty("spark.test.home", home.getPath)
+    val spark: SparkSession = start(directory, settings)
+
+    /** Waits for both executors: one may have been killed by the test before. */
+    def run(body: SparkSession => Unit): Unit = {
+      ClusterAccess.waitForExecutors(spark.sparkContext, 2)
+      body(spark)
+      assert(directory.listFiles().isEmpty, "region files have no name")
+    }
+
+    def stop(): Unit = {
+      spark.stop()
+      SparkSession.clearActiveSession()
+      SparkSession.clearDefaultSession()
+      before.foreach(System.setProperty("spark.test.home", _))
+    }
+  }
+
+  private var shared: Option[Running] = None
+
+  /** What all tests of a suite that need no settings of their own run in; they come before those that do. */
+  protected def sharedSettings: Seq[(String, String)] = Seq("spark.task.maxFailures" -> "8")
+
+  /** In a cluster that tests share, which may lose executors: others take their places. Nothing is cached afterwards. */
+  protected def inSharedCluster(body: SparkSession => Unit): Unit = {
+    val cluster = shared.getOrElse(new Running(sharedSettings: _*))
+    shared = Some(cluster)
+    try {
+      cluster.run(body)
+      val spark = cluster.spark
+      spark.catalog.clearCache()
+      spark.sparkContext.getPersistentRDDs.values.foreach(_.unpersist(blocking = true))
+      eventually(assert(regions(spark) == 0))
+    } catch {
+      case cause: Throwable =>
+        // The next test is to have a cluster that nothing has happened to.
+        stopShared()
+        throw cause
+    }
+  }
+
+  private def stopShared(): Unit = {
+    shared.foreach(_.stop())
+    shared = None
+  }
+
+  override def afterAll(): Unit = try stopShared() finally super.afterAll()
+
+  protected def withCluster(settings: (String, String)*)(body: SparkSession => Unit): Unit = {
+    stopShared()
+    val cluster = new Running(settings: _*)
+    try cluster.run(body) finally cluster.stop()
+  }
+
+  private def start(directory: File, settings: Seq[(String, String)]): SparkSession = {
     val all = Map("spark.plugins" -> "io.warmset.spark.WarmsetPlugin",
       "spark.warmset.memory" -> "64m", "spark.warmset.dir" -> directory.getPath,
       "spark.warmset.smallPartition" -> "0", "spark.warmset.stats.interval" -> "100ms",
@@ -65,17 +120,7 @@ abstract class ClusterSession extends AnyFunSuite with Eventually {
       "spark.executor.extraJavaOptions" -> "-XX:TieredStopAtLevel=1") ++ settings
     val builder = SparkSession.builder().master("local-cluster[2,1,768]").appName("cluster")
     all.foreach { case (k, v) => builder.config(k, v) }
-    val spark = builder.getOrCreate()
-    try {
-      ClusterAccess.waitForExecutors(spark.sparkContext, 2)
-      body(spark)
-      assert(directory.listFiles().isEmpty, "region files have no name")
-    } finally {
-      spark.stop()
-      SparkSession.clearActiveSession()
-      SparkSession.clearDefaultSession()
-      before.foreach(System.setProperty("spark.test.home", _))
-    }
+    builder.getOrCreate()
   }
 
   /** The directories of this build, for executors. */

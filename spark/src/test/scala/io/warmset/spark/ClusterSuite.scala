@@ -18,7 +18,7 @@ class ClusterSuite extends ClusterSession {
   private def answer(df: DataFrame): Row = df.selectExpr("sum(id)", "max(s)", "sum(d)").head()
 
   test("blocks are read where they are and from afar, and go with unpersist") {
-    withCluster() { spark =>
+    inSharedCluster { spark =>
       for (level <- Seq(StorageLevel.MEMORY_AND_DISK, StorageLevel.MEMORY_ONLY_SER)) withClue(level) {
         val df = rows(spark).persist(level)
         for (_ <- 1 to 3) assert(answer(df) == expected)
@@ -30,7 +30,7 @@ class ClusterSuite extends ClusterSession {
   }
 
   test("a replica is a region too, and serves when an executor is killed") {
-    withCluster() { spark =>
+    inSharedCluster { spark =>
       val computed = spark.sparkContext.longAccumulator
       spark.udf.register("counted", (id: Long) => { computed.add(1); id })
       val replicated = for (level <- Seq(StorageLevel.MEMORY_AND_DISK_2, StorageLevel.MEMORY_ONLY_SER_2)) yield {
@@ -50,7 +50,7 @@ class ClusterSuite extends ClusterSession {
   }
 
   test("an executor killed in mid-scan: the answer is right") {
-    withCluster("spark.task.maxFailures" -> "8") { spark =>
+    inSharedCluster { spark =>
       val df = rows(spark).persist(StorageLevel.MEMORY_AND_DISK)
       assert(answer(df) == expected)
       killingInside(spark) { signals =>

@@ -16,7 +16,9 @@ import org.apache.spark.SparkException
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.storage.StorageLevel
+import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Millis, Seconds, Span}
 
 /** A Spark whose inside is not as Warmset knows it. */
 class OtherInside extends WarmsetPlugin {
@@ -24,7 +26,16 @@ class OtherInside extends WarmsetPlugin {
 }
 
 class LaterSpark extends WarmsetPlugin {
-  override def driverPlugin(): DriverPlugin = new WarmsetDriver("9.1.0")
+  override def driverPlugin(): DriverPlugin = new WarmsetDriver(WarmsetPlugin.misfit("9.1.0"))
+}
+
+/** A vendor's build in which something is missing. */
+class VendorsSpark extends WarmsetPlugin {
+  override def driverPlugin(): DriverPlugin = new WarmsetDriver(WarmsetPlugin.misfit("4.2.0-vendor", () => VendorsSpark.missing))
+}
+
+object VendorsSpark {
+  @volatile var missing: Linkage.Missing = _
 }
 
 class NowhereToGo(val id: Int)
@@ -38,7 +49,8 @@ object OtherInside {
 }
 
 /** Where Warmset cannot work: stock Spark or a clear stop, and right answers in any case. */
-class DegradeSuite extends AnyFunSuite {
+class DegradeSuite extends AnyFunSuite with Eventually {
+  implicit override val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds), Span(50, Millis))
   private val directory = Files.createTempDirectory("warmset-degrade").toFile
 
   private def withSession(settings: (String, String)*)(body: SparkSession => Unit): Unit = {
@@ -92,24 +104,75 @@ class DegradeSuite extends AnyFunSuite {
     seen.asScala.toSeq.filter(_.contains(about))
   }
 
+  private def regions = new ObjectMapper().readTree(StoreHolder.current.get.store.regions()).size
+
+  private def levelOf(spark: SparkSession): StorageLevel = {
+    val level = spark.sparkContext.range(0, 10).persistWarm().getStorageLevel
+    spark.sparkContext.getPersistentRDDs.values.foreach(_.unpersist(blocking = true))
+    level
+  }
+
+  /** Cached DataFrames are in regions, RDDs are where Spark puts them, and nothing stays of what failed. */
+  private def framesOnly(spark: SparkSession): Unit = {
+    checkCache(spark)
+    val rdd = spark.sparkContext.range(0, 5000, 1, 2).persist(StorageLevel.MEMORY_ONLY)
+    assert(rdd.sum() == rdd.sum() && rdd.count() == 5000)
+    assert(spark.sparkContext.getRDDStorageInfo.find(_.id == rdd.id).get.numCachedPartitions == 2)
+    assert(regions == 0, "RDDs are left to Spark")
+    val df = spark.range(0, 5000, 1, 2).selectExpr("id", "concat('s', id) s").cache()
+    assert(df.filter("s = 's77'").count() == 1 && regions == 2)
+    df.unpersist(blocking = true)
+    eventually(assert(regions == 0))
+    // Some row groups of each partition have been written when the last row of one fails.
+    val failing = spark.range(0, 400000, 1, 2).selectExpr("xxhash64(id) h", "assert_true(id < 399999) a").cache()
+    assert(intercept[Exception](failing.count()).getMessage.contains("399999"))
+    failing.unpersist(blocking = true)
+    eventually {
+      System.gc()
+      assert(regions == 0, "what a failed task had made stays")
+    }
+  }
+
   for (failure <- Seq(new NoSuchFieldException("memoryStore"), new NoSuchMethodError("reportBlockStatus"))) {
-    test(s"a memory store that cannot be replaced (${failure.getMessage}): Spark's own, and one warning") {
+    test(s"a memory store that cannot be replaced (${failure.getMessage}): RDDs are left to Spark, with one warning") {
       OtherInside.failure = failure
-      val said = warnings {
-        withSession("spark.plugins" -> classOf[OtherInside].getName, "spark.warmset.rdd.enabled" -> "true") { spark =>
-          assert(StoreHolder.current.isEmpty)
-          checkCache(spark)
-          val rdd = spark.sparkContext.range(0, 5000, 1, 2).persist(StorageLevel.MEMORY_ONLY)
-          assert(rdd.sum() == rdd.sum() && rdd.count() == 5000)
-          assert(spark.sparkContext.getRDDStorageInfo.find(_.id == rdd.id).get.numCachedPartitions == 2)
-        }
-      }
+      val said = warnings(withSession("spark.plugins" -> classOf[OtherInside].getName,
+        "spark.warmset.rdd.enabled" -> "true", "spark.warmset.rowGroup" -> "1m")(framesOnly))
       assert(said.length == 1 && said.head.contains(failure.getMessage), said)
       val why = refused("spark.plugins" -> classOf[OtherInside].getName, "spark.warmset.required" -> "true")
       assert(why.contains(failure.getMessage) && why.contains("spark.warmset.required"), why)
       // One without a driver ends the JVM when sixty of its heartbeats have failed.
       val left = Thread.getAllStackTraces.keySet.asScala.map(_.getName)
       assert(!left.exists(_.contains("executor-heartbeater")), left)
+    }
+  }
+
+  test("a vendor's build that lacks what one part needs: the other part works, and one warning says so") {
+    val vendors = Seq("spark.plugins" -> classOf[VendorsSpark].getName, "spark.warmset.rdd.enabled" -> "true",
+      "spark.warmset.rowGroup" -> "1m")
+    def warned(missing: Linkage.Missing)(body: SparkSession => Unit): Unit = {
+      VendorsSpark.missing = missing
+      val said = warnings(withSession(vendors: _*)(body))
+      assert(said.length == 1 && said.head.contains("4.2.0-vendor") && said.head.contains("a.B.c()V"), said)
+      assert(refused(vendors :+ ("spark.warmset.required" -> "true"): _*).contains("a.B.c()V"))
+    }
+    warned(Linkage.Missing(rdds = Seq("a.B.c()V"))) { spark =>
+      framesOnly(spark)
+      assert(levelOf(spark) == StorageLevel.MEMORY_AND_DISK)
+    }
+    warned(Linkage.Missing(frames = Seq("a.B.c()V"))) { spark =>
+      checkCache(spark)
+      assert(!spark.sparkContext.getConf.contains("spark.sql.cache.serializer"))
+      spark.range(100).cache().count()
+      assert(regions == 0, "cached DataFrames are left to Spark")
+      assert(levelOf(spark) == WarmLevel)
+      val rdd = spark.sparkContext.range(0, 5000, 1, 2).persistWarm()
+      assert(rdd.sum() == rdd.sum() && regions == 2)
+      rdd.unpersist(blocking = true)
+      eventually(assert(regions == 0))
+    }
+    for (missing <- Seq(Linkage.Missing(common = Seq("a.B.c()V")), Linkage.Missing(Seq("a.B.c()V"), Seq("a.D")))) {
+      warned(missing)(worksWithout)
     }
   }
 
@@ -133,6 +196,16 @@ class DegradeSuite extends AnyFunSuite {
 
   test("a missing directory: stock Spark") {
     withSession("spark.warmset.dir" -> "/nowhere/at/all")(worksWithout)
+  }
+
+  test("of several directories, those that cannot be used are warned of and left out") {
+    val said = warnings({
+      withSession("spark.warmset.dir" -> s"/nowhere/at/all,${directory.getPath},/proc/self") { spark =>
+        assert(StoreHolder.current.exists(_.directories == Seq(directory)))
+        checkCache(spark)
+      }
+    }, "spark.warmset.dir")
+    assert(said.count(_.contains("/nowhere/at/all")) == 1 && said.count(_.contains("/proc/self")) == 1, said)
   }
 
   test("a missing directory with spark.warmset.required: does not start and names the setting") {
@@ -317,7 +390,7 @@ class DegradeSuite extends AnyFunSuite {
   test("unknown Spark versions are told from known ones") {
     assert(Seq("4.1.4", "4.2.0", "4.3.1-SNAPSHOT", "4.2").forall(WarmsetPlugin.knownVersion))
     assert(Seq("3.5.1", "4.0.0", "4.10.0", "4.20.0", "5.0.0").forall(v => !WarmsetPlugin.knownVersion(v)))
-    assert(WarmsetPlugin.versionProblem("5.0.0").exists(_.contains("Spark 5.0.0")))
+    assert(WarmsetPlugin.misfit("5.0.0").all.exists(_.contains("Spark 5.0.0")))
   }
 
   for (serializer <- Seq("JavaSerializer", "KryoSerializer")) {

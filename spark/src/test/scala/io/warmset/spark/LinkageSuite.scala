@@ -10,32 +10,36 @@ import org.scalatest.funsuite.AnyFunSuite
 /** What is asked of a Spark that is not Apache's build. */
 class LinkageSuite extends AnyFunSuite {
   test("a vendor's build is used if it has all that the plugin's classes name") {
-    assert(Linkage.missing() == Nil)
-    assert(WarmsetPlugin.versionProblem("4.2.0-amzn-1").isEmpty)
-    val lacks = WarmsetPlugin.versionProblem("4.2.0.vendor.3", () => Seq("a.B.c()V", "a.D"))
-    assert(lacks.exists(said => said.contains("4.2.0.vendor.3") && said.contains("lacks 2") && said.contains("a.B.c()V")))
-    assert(WarmsetPlugin.versionProblem("4.2.1-SNAPSHOT", () => fail("not asked of Apache's builds")).isEmpty)
+    val none = WarmsetPlugin.Misfit()
+    assert(Linkage.missing() == Linkage.Missing())
+    assert(WarmsetPlugin.misfit("4.2.0-amzn-1") == none)
+    val lacks = WarmsetPlugin.misfit("4.2.0.vendor.3", () => Linkage.Missing(rdds = Seq("a.B.c()V", "a.D")))
+    assert(lacks.rdds.exists(said => said.contains("4.2.0.vendor.3") && said.contains("lacks 2") && said.contains("a.B.c()V")))
+    assert(lacks.copy(rdds = None) == none)
+    assert(WarmsetPlugin.misfit("4.2.1-SNAPSHOT", () => fail("not asked of Apache's builds")) == none)
   }
 
-  test("a method, a field and a class that are missing are found") {
-    val root = Files.createTempDirectory("linkage")
-    val place = root.resolve("io/warmset/spark/Damaged.class")
+  test("a method, a field and a class that are missing are found, by the part that needs them") {
     val whole = {
       val in = CachedBatches.getClass.getResourceAsStream("CachedBatches$.class")
       try new String(in.readAllBytes(), ISO_8859_1) finally in.close()
     }
-    def missing(from: String, to: String): Seq[String] = {
+    def missing(from: String, to: String, place: String = "io/warmset/spark"): Linkage.Missing = {
       assert(from.length == to.length && whole.contains(from))
-      Files.createDirectories(place.getParent)
-      Files.write(place, whole.replace(from, to).getBytes(ISO_8859_1))
-      Linkage.missing(root, getClass.getClassLoader)
+      val root = Files.createTempDirectory("linkage")
+      try {
+        Files.write(Files.createDirectories(root.resolve(place)).resolve("Damaged.class"),
+          whole.replace(from, to).getBytes(ISO_8859_1))
+        Linkage.missing(root, getClass.getClassLoader)
+      } finally FileUtils.deleteDirectory(root.toFile)
     }
-    try {
-      assert(missing("clearSerializer", "clearSerializer") == Nil)
-      assert(missing("clearSerializer", "clearSerialized").exists(_.contains("InMemoryRelation$.clearSerialized()V")))
-      assert(missing("MODULE$", "MODULE_").exists(_.contains("MODULE_")))
-      assert(missing("columnar/InMemoryRelation$", "columnar/InMemoryRelatiom$")
-        .contains("org.apache.spark.sql.execution.columnar.InMemoryRelatiom$"))
-    } finally FileUtils.deleteDirectory(root.toFile)
+    val gone = Seq("org.apache.spark.sql.execution.columnar.InMemoryRelation$.clearSerialized()V")
+    assert(missing("clearSerializer", "clearSerializer") == Linkage.Missing())
+    assert(missing("clearSerializer", "clearSerialized") == Linkage.Missing(common = gone))
+    assert(missing("clearSerializer", "clearSerialized", "org/apache/spark/sql/any") == Linkage.Missing(frames = gone))
+    assert(missing("clearSerializer", "clearSerialized", "org/apache/spark/storage/any") == Linkage.Missing(rdds = gone))
+    assert(missing("MODULE$", "MODULE_").common.exists(_.contains("MODULE_")))
+    assert(missing("columnar/InMemoryRelation$", "columnar/InMemoryRelatiom$").common
+      .contains("org.apache.spark.sql.execution.columnar.InMemoryRelatiom$"))
   }
 }

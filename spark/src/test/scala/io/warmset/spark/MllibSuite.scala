@@ -15,33 +15,48 @@ import org.apache.spark.sql.DataFrame
 import org.apache.spark.warmset.Listeners
 import org.scalatest.funsuite.AnyFunSuite
 
+private object MllibSuite {
+  val Rows = 60000
+  // So many that what trainers persist is more than the memory: eight bytes of each, of half of them with their places
+  // where vectors are sparse, four of each in a forest's points.
+  val Features = 40
+  val FeaturesSparse = 60
+  val FeaturesOfTrees = 80
+  // Two: the order in which partial sums arrive changes nothing then.
+  val Partitions = 2
+
+  // Made once: trainers ask for the same data again and again. Tasks of a local session find it here.
+  private lazy val values: IndexedSeq[(Array[Double], Double)] = (0 until Partitions).flatMap { part =>
+    val random = new Random(part)
+    (0 until Rows / Partitions).map { _ =>
+      val x = Array.fill(FeaturesOfTrees)(random.nextGaussian())
+      (x, if (x.take(5).sum + random.nextGaussian() > 0) 1.0 else 0.0)
+    }
+  }
+
+  /** Labels and vectors of a partition, which are new ones each time. */
+  def points(part: Int, features: Int, sparse: Boolean): Iterator[(Double, Vector)] =
+    values.slice(part * Rows / Partitions, (part + 1) * Rows / Partitions).iterator.map { case (all, label) =>
+      val x = all.take(features)
+      (label, if (sparse) Vectors.dense(x.map(v => if (v > 0) v else 0.0)).toSparse else Vectors.dense(x))
+    }
+}
+
 /**
  * What MLlib's trainers persist inside `fit` lies in regions, more than the memory holds, and what
  * they find is the same to the last bit.
  */
 class MllibSuite extends AnyFunSuite with WarmsetSession {
-  private val Rows = 60000
-  // So many that the smallest of what trainers persist, a forest's points, is more than the memory.
-  private val Features = 80
-  // Two: the order in which partial sums arrive changes nothing then.
-  private val Partitions = 2
+  import MllibSuite.{Features, FeaturesOfTrees, FeaturesSparse, Partitions}
 
-  private def data(sparse: Boolean): DataFrame = {
+  // Its default outside of tests. What it is in tests Spark finds out for each value that a trainer checks.
+  override protected def settings: Map[String, String] = Map("spark.sql.types.framework.enabled" -> "false")
+
+  private def data(features: Int, sparse: Boolean): DataFrame = {
     val session = spark
     import session.implicits._
-    val rows = Rows
-    val features = Features
-    val partitions = Partitions
-    spark.sparkContext.parallelize(0 until partitions, partitions).flatMap { part =>
-      val random = new Random(part)
-      (0 until rows / partitions).map { _ =>
-        val x = Array.fill(features)(random.nextGaussian())
-        val label = if (x.take(5).sum + random.nextGaussian() > 0) 1.0 else 0.0
-        val vector: Vector =
-          if (sparse) Vectors.dense(x.map(v => if (v > 0) v else 0.0)).toSparse else Vectors.dense(x)
-        (label, vector)
-      }
-    }.toDF("label", "features")
+    spark.sparkContext.parallelize(0 until Partitions, Partitions).flatMap(MllibSuite.points(_, features, sparse))
+      .toDF("label", "features")
   }
 
   /** A trainer's result as bits. */
@@ -133,7 +148,8 @@ class MllibSuite extends AnyFunSuite with WarmsetSession {
     some.filter { case (name, _) => only.forall(_ == name) }.map { case (name, fit) =>
       most.set(0)
       val before = demotions
-      val found = fit(data(sparse))
+      val features = if (blindToSparse(name)) FeaturesOfTrees else if (sparse) FeaturesSparse else Features
+      val found = fit(data(features, sparse))
       Listeners.drain(spark.sparkContext)
       assertNothingLeft()
       name -> Fit(found, most.get, demotions - before)

@@ -22,6 +22,12 @@ class RddClusterSuite extends ClusterSession {
   private def answer(rdd: RDD[(Int, String, List[Int])]): (Double, Double) =
     (rdd.map(r => r._1.toDouble + r._3.sum).sum(), rdd.map(_._2.length.toDouble).sum())
 
+  override protected def sharedSettings: Seq[(String, String)] =
+    super.sharedSettings :+ ("spark.warmset.rdd.enabled" -> "true")
+
+  private def withSharedRdds(body: (SparkSession, LongAccumulator) => Unit): Unit =
+    inSharedCluster(spark => body(spark, spark.sparkContext.longAccumulator))
+
   private def withRdds(settings: (String, String)*)(
       body: (SparkSession, LongAccumulator) => Unit): Unit =
     withCluster(settings :+ ("spark.warmset.rdd.enabled" -> "true"): _*) { spark =>
@@ -29,7 +35,7 @@ class RddClusterSuite extends ClusterSession {
     }
 
   test("blocks are read where they are and from afar, and go with unpersist") {
-    withRdds() { (spark, computed) =>
+    withSharedRdds { (spark, computed) =>
       val expected = answer(rows(spark.sparkContext, computed))
       for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_ONLY_SER, WarmLevel)) withClue(level) {
         val rdd = rows(spark.sparkContext, computed).persist(level)
@@ -47,7 +53,7 @@ class RddClusterSuite extends ClusterSession {
   }
 
   test("a replica serves when an executor is killed") {
-    withRdds() { (spark, computed) =>
+    withSharedRdds { (spark, computed) =>
       val replicated = for (level <- Seq(StorageLevel.MEMORY_ONLY_2, StorageLevel.MEMORY_AND_DISK_SER_2)) yield {
         val rdd = rows(spark.sparkContext, computed).persist(level)
         rdd -> answer(rdd)
@@ -59,6 +65,32 @@ class RddClusterSuite extends ClusterSession {
       replicated.foreach { case (rdd, expected) =>
         assert(answer(rdd) == expected)
         assert(computed.value == 2 * Rows, s"nothing of ${rdd.getStorageLevel} was computed again")
+      }
+    }
+  }
+
+  test("an executor that is killed: what it had is computed again") {
+    withSharedRdds { (spark, computed) =>
+      val rdd = rows(spark.sparkContext, computed).persist(StorageLevel.MEMORY_AND_DISK)
+      val expected = answer(rdd)
+      val before = computed.value
+      kill(pids(spark).head)
+      for (_ <- 1 to 2) assert(answer(rdd) == expected)
+      assert(computed.value > before, "its blocks were made again")
+    }
+  }
+
+  test("an executor killed in mid-scan: the answer is right") {
+    withSharedRdds { (spark, computed) =>
+      for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK_SER)) withClue(level) {
+        val rdd = rows(spark.sparkContext, computed).persist(level)
+        val expected = answer(rdd)
+        killingInside(spark) { signals =>
+          assert(answer(rdd.filter(r => r._1 % 10000 != 5000 || OnExecutor.stopHere(signals))) == expected)
+        }
+        assert(answer(rdd) == expected)
+        rdd.unpersist(blocking = true)
+        eventually(assert(regions(spark) == 0))
       }
     }
   }
@@ -90,32 +122,6 @@ class RddClusterSuite extends ClusterSession {
       val stored = spark.sparkContext.getRDDStorageInfo.find(_.id == rdd.id).get
       assert(stored.numCachedPartitions == rdd.getNumPartitions)
       assert(stored.memSize > 0 && stored.diskSize == 0)
-    }
-  }
-
-  test("an executor that is killed: what it had is computed again") {
-    withRdds("spark.task.maxFailures" -> "8") { (spark, computed) =>
-      val rdd = rows(spark.sparkContext, computed).persist(StorageLevel.MEMORY_AND_DISK)
-      val expected = answer(rdd)
-      val before = computed.value
-      kill(pids(spark).head)
-      for (_ <- 1 to 2) assert(answer(rdd) == expected)
-      assert(computed.value > before, "its blocks were made again")
-    }
-  }
-
-  test("an executor killed in mid-scan: the answer is right") {
-    withRdds("spark.task.maxFailures" -> "8") { (spark, computed) =>
-      for (level <- Seq(StorageLevel.MEMORY_ONLY, StorageLevel.MEMORY_AND_DISK_SER)) withClue(level) {
-        val rdd = rows(spark.sparkContext, computed).persist(level)
-        val expected = answer(rdd)
-        killingInside(spark) { signals =>
-          assert(answer(rdd.filter(r => r._1 % 10000 != 5000 || OnExecutor.stopHere(signals))) == expected)
-        }
-        assert(answer(rdd) == expected)
-        rdd.unpersist(blocking = true)
-        eventually(assert(regions(spark) == 0))
-      }
     }
   }
 

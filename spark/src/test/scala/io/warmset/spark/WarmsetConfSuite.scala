@@ -14,7 +14,7 @@ class WarmsetConfSuite extends AnyFunSuite {
   test("every setting has a default") {
     val conf = read()
     assert(conf.enabled && !conf.required)
-    assert(conf.memoryBytes.isEmpty && conf.totalMemoryBytes.isEmpty && conf.directory.isEmpty && conf.flashBytesMax.isEmpty)
+    assert(conf.memoryBytes.isEmpty && conf.totalMemoryBytes.isEmpty && conf.directories.isEmpty && conf.flashBytesMax.isEmpty)
     assert(conf.rowGroupBytes == (32L << 20) && conf.smallPartitionBytes == (128L << 10))
     assert(conf.statsIntervalMs == 3000)
   }
@@ -31,7 +31,7 @@ class WarmsetConfSuite extends AnyFunSuite {
       "spark.warmset.flashMax" -> "10g", "spark.warmset.hugePages" -> "hugetlb",
       "spark.warmset.io" -> "threads", "spark.warmset.required" -> "TRUE",
       "spark.warmset.stats.interval" -> "500ms")
-    assert(conf.memoryBytes.contains(2L << 30) && conf.directory.contains(new File("/tmp")))
+    assert(conf.memoryBytes.contains(2L << 30) && conf.directories == Seq(new File("/tmp")))
     assert(conf.flashBytesMax.contains(10L << 30) && conf.hugePages == "hugetlb")
     assert(conf.io == "threads" && conf.required && conf.statsIntervalMs == 500)
   }
@@ -42,6 +42,7 @@ class WarmsetConfSuite extends AnyFunSuite {
       "spark.warmset.memory" -> "99999999999g",
       "spark.warmset.totalMemory" -> "1m", "spark.warmset.totalMemory" -> "all",
       "spark.warmset.flashMax" -> "-5", "spark.warmset.flashReserve" -> "half", "spark.warmset.dir" -> "relative/path",
+      "spark.warmset.dir" -> "/tmp,relative", "spark.warmset.dir" -> "/tmp,,/var", "spark.warmset.dir" -> "",
       "spark.warmset.hugePages" -> "sometimes", "spark.warmset.io" -> "mmap",
       "spark.warmset.enabled" -> "yes", "spark.warmset.rowGroup" -> "1k",
       "spark.warmset.rowGroup" -> "4g", "spark.warmset.prefetch.max" -> "-1",
@@ -101,19 +102,34 @@ class WarmsetConfSuite extends AnyFunSuite {
 
   test("the store's configuration is JSON, whatever the directory is called") {
     val dir = new File("/tmp/a \"quoted\"\\ name\n")
-    val json = StoreHolder.json(read(), dir, 1L << 30, machine)
+    val json = StoreHolder.json(read(), Seq(dir, new File("/other")), 1L << 30, machine)
     val parsed = new com.fasterxml.jackson.databind.ObjectMapper().readTree(json)
-    assert(parsed.path("dir").asText == dir.getAbsolutePath)
+    assert(parsed.path("dir").path(0).asText == dir.getAbsolutePath && parsed.path("dir").path(1).asText == "/other")
     assert(parsed.path("budget_bytes").asLong == (1L << 30))
     assert(parsed.path("flash_bytes_max").isNull)
   }
 
+  test("directories are separated by commas, and those that cannot be used are left out") {
+    val good = Seq("warmset-one", "warmset-other").map(java.nio.file.Files.createTempDirectory(_).toFile)
+    def conf(dirs: String*): WarmsetConf = read("spark.warmset.dir" -> dirs.mkString(" , "))
+    val Seq(one, other) = good.map(_.getPath)
+    assert(conf(one, other, one).directories == good)
+    assert(StoreHolder.chooseDirectories(conf(one, "/nowhere/at/all", "/proc/self", other), Nil) == good)
+    assert(StoreHolder.chooseDirectories(read(), good) == good, "Spark's own, all of them")
+    val refused = intercept[java.io.IOException](
+      StoreHolder.chooseDirectories(conf("/nowhere/at/all", "/proc/self"), good)).getMessage
+    assert(refused.startsWith("spark.warmset.dir: ") && refused.contains("/nowhere/at/all") && refused.contains("/proc/self"))
+    val none = intercept[java.io.IOException](StoreHolder.chooseDirectories(read(), Nil)).getMessage
+    assert(none.contains("spark.warmset.dir"))
+    good.foreach(_.delete())
+  }
+
   test("a part of the disk stays free for others, unless it is said how much") {
     val dir = new File("/tmp")
-    val default = StoreHolder.flashReserveBytes(read(), dir)
+    val default = StoreHolder.flashReserveBytes(read(), Seq(dir))
     assert(default == math.min(dir.getTotalSpace / 20, 16L << 30) && default > 0)
-    assert(StoreHolder.flashReserveBytes(read("spark.warmset.flashReserve" -> "0"), dir) == 0)
-    val json = StoreHolder.json(read("spark.warmset.flashReserve" -> "3g"), dir, 1L << 30, machine)
+    assert(StoreHolder.flashReserveBytes(read("spark.warmset.flashReserve" -> "0"), Seq(dir)) == 0)
+    val json = StoreHolder.json(read("spark.warmset.flashReserve" -> "3g"), Seq(dir), 1L << 30, machine)
     assert(json.contains(s""""flash_reserve_bytes":${3L << 30}""") && json.contains("spark.warmset.flashReserve"))
   }
 

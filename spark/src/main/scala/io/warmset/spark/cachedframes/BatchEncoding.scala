@@ -24,15 +24,17 @@ private[spark] object BatchEncoding {
       rows: Iterator[InternalRow],
       types: Array[DataType],
       rowsPerBatch: Int,
-      inMemory: Boolean): Iterator[CachedBatch] =
-    place(types, inMemory)(new RowBatches(rows, _, _, rowsPerBatch))
+      inMemory: Boolean,
+      count: Option[PartitionCount]): Iterator[CachedBatch] =
+    place(types, inMemory)(new RowBatches(rows, _, _, rowsPerBatch, count))
 
   def fromColumns(
       batches: Iterator[ColumnarBatch],
       types: Array[DataType],
       rowsPerBatch: Int,
-      inMemory: Boolean): Iterator[CachedBatch] =
-    place(types, inMemory)(new ColumnBatches(batches, _, _, rowsPerBatch))
+      inMemory: Boolean,
+      count: Option[PartitionCount]): Iterator[CachedBatch] =
+    place(types, inMemory)(new ColumnBatches(batches, _, _, rowsPerBatch, count))
 
   private def place(types: Array[DataType], inMemory: Boolean)(
       source: (BatchEncoder, TransientMemory) => Iterator[EncodedBatch]): Iterator[CachedBatch] = {
@@ -53,7 +55,10 @@ private[spark] object BatchEncoding {
   }
 
   /** Takes from the encoder one batch at a time, into transient memory. */
-  private abstract class Encoded(encoder: BatchEncoder, memory: TransientMemory)
+  private abstract class Encoded(
+      encoder: BatchEncoder,
+      memory: TransientMemory,
+      count: Option[PartitionCount])
     extends Iterator[EncodedBatch] {
 
     protected def inputLeft: Boolean
@@ -63,7 +68,10 @@ private[spark] object BatchEncoding {
 
     override def hasNext: Boolean = {
       val more = inputLeft
-      if (!more) encoder.close()
+      if (!more) {
+        encoder.close()
+        count.foreach(_.end())
+      }
       more
     }
 
@@ -76,7 +84,9 @@ private[spark] object BatchEncoding {
         encoder.writeTo(c, address)
         address
       }
-      new EncodedBatch(meta, encoder.stats(), addresses, heap = null)
+      val stats = encoder.stats()
+      count.foreach(_.add(encoder, meta, stats))
+      new EncodedBatch(meta, stats, addresses, heap = null)
     }
   }
 
@@ -84,8 +94,9 @@ private[spark] object BatchEncoding {
       rows: Iterator[InternalRow],
       encoder: BatchEncoder,
       memory: TransientMemory,
-      rowsPerBatch: Int)
-    extends Encoded(encoder, memory) {
+      rowsPerBatch: Int,
+      count: Option[PartitionCount])
+    extends Encoded(encoder, memory, count) {
 
     override protected def inputLeft: Boolean = rows.hasNext
 
@@ -108,8 +119,9 @@ private[spark] object BatchEncoding {
       batches: Iterator[ColumnarBatch],
       encoder: BatchEncoder,
       memory: TransientMemory,
-      rowsPerBatch: Int)
-    extends Encoded(encoder, memory) {
+      rowsPerBatch: Int,
+      count: Option[PartitionCount])
+    extends Encoded(encoder, memory, count) {
 
     private var vectors: Array[ColumnVector] = _
     private var from = 0

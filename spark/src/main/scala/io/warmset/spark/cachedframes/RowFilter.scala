@@ -2,8 +2,9 @@ package io.warmset.spark.cachedframes
 
 import scala.util.Try
 
-import io.warmset.columns.{Selection, WarmVector}
-import io.warmset.spark.WarmBatch
+import io.warmset.columns.{KeySet, Selection, WarmVector}
+import io.warmset.spark.{AmongKeys, WarmBatch}
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.CollationFactory
@@ -46,6 +47,11 @@ private[spark] object RowFilter {
   final case class AnyOf(column: Int, ascending: Array[Long]) extends Step {
     override def keep(vector: WarmVector, selection: Selection): Unit =
       vector.keepAnyOf(selection, ascending)
+  }
+
+  final case class Among(column: Int, keys: Broadcast[KeySet]) extends Step {
+    override def keep(vector: WarmVector, selection: Selection): Unit =
+      vector.keepAmong(selection, keys.value)
   }
 
   final case class Floating(column: Int, low: Double, high: Double) extends Step {
@@ -95,6 +101,7 @@ private[spark] object RowFilter {
       case Members(a, values) if isWhole(a.dataType) && values.nonEmpty =>
         val numbers = values.filter(_ != null).map(whole(_, a.dataType))
         if (numbers.exists(_.isEmpty)) None else at(a).map(AnyOf(_, numbers.flatten.sorted.toArray))
+      case AmongKeys(a: Attribute, keys) => at(a).map(Among(_, keys))
       case text if harmless(text) && text.references.size == 1 =>
         val a = text.references.head
         val bound = text.transform { case _: Attribute => BoundReference(0, a.dataType, nullable = true) }

@@ -1,8 +1,11 @@
 package io.warmset.spark.rddblocks
 
+import java.util.concurrent.ConcurrentHashMap
+
 import io.warmset.rdd.{ByteSource, ElementCoder, ElementFallbacks}
 import io.warmset.region.NoSpaceException
 import io.warmset.spark.{StoreHolder, StoreRoom, TaskScope}
+import org.apache.spark.internal.Logging
 
 /**
  * The elements of one partition on their way into a region.
@@ -152,4 +155,19 @@ private[spark] object ElementPacker {
       if (usual == 0 || waste(near) <= WasteMax) near
       else (near to math.max(usual, fitting(gatheredBytes(target)))).minBy(waste)
     }
+}
+
+/** Says once per class that its elements stay on the heap, and why. */
+private[spark] object RddWarnings extends Logging {
+  private val said = ConcurrentHashMap.newKeySet[String]
+  private val ClassesMax = 1000
+
+  def onHeap(element: Any, why: String): Unit = {
+    val name = element.getClass.getName
+    if (said.size < ClassesMax && said.add(name)) {
+      logWarning(s"Elements of class $name cannot be kept in regions and stay on the Java heap, " +
+        s"under Spark's own rules: $why. A class goes there that is java.io.Serializable, with all that " +
+        "its objects refer to")
+    }
+  }
 }

@@ -3,7 +3,7 @@ package io.warmset.spark.rddblocks
 import io.warmset.rdd.{ElementCoder, TableBudget}
 import io.warmset.region.Region
 import io.warmset.spark.RegionHandle
-import org.apache.spark.util.warmset.SizedHandle
+import org.apache.spark.warmset.SizedHandle
 
 /**
  * A piece of an RDD's block: a small handle on bytes that lie in one segment of a region, or on the

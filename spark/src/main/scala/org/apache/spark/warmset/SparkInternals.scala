@@ -9,6 +9,10 @@ import org.apache.spark.internal.config
 import org.apache.spark.rdd.{DeterministicLevel, LocalRDDCheckpointData, RDD, RDDCheckpointData}
 import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.{IdleBlocks, OwnedValues, WarmMemoryStore}
+import org.apache.spark.util.KnownSizeEstimation
+
+/** A value that tells Spark its heap size itself. Here because the trait is Spark's own. */
+abstract class SizedHandle extends KnownSizeEstimation
 
 /**
  * What Warmset asks of Spark that Spark keeps to itself; nothing else of ours refers to these.

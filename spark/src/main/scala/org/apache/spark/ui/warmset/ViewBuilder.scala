@@ -1,6 +1,7 @@
 package org.apache.spark.ui.warmset
 
 import io.warmset.spark.{StatsHistory, StatsReport}
+import io.warmset.spark.ui._
 
 import org.apache.spark.SparkContext
 import org.apache.spark.status.AppStatusStore

@@ -3,6 +3,7 @@ package org.apache.spark.ui.warmset
 import scala.collection.mutable
 
 import io.warmset.spark.StatsReport
+import io.warmset.spark.ui.{ReportJson, StoreState, WarmsetView}
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.config.EVENT_LOG_ENABLED
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent}

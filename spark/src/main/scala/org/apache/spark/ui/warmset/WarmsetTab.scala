@@ -7,6 +7,7 @@ import jakarta.servlet.http.HttpServletRequest
 import org.json4s.JValue
 
 import io.warmset.spark.StatsHistory
+import io.warmset.spark.ui.{StoreState, ViewJson, WarmsetRender, WarmsetView}
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}

@@ -1,6 +1,7 @@
 package org.apache.spark.ui.warmset
 
 import io.warmset.spark.{StatsHistory, StatsReport}
+import io.warmset.spark.ui._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** From reports to the view. */

@@ -2,6 +2,7 @@ package org.apache.spark.ui.warmset
 
 import scala.jdk.CollectionConverters._
 
+import io.warmset.spark.ui.Views
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The tab of a running application, over HTTP, and its metrics. */

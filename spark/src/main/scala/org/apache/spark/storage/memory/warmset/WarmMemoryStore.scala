@@ -243,7 +243,7 @@ private[spark] class WarmMemoryStore(
 
   override def getBytes(blockId: BlockId): Option[ChunkedByteBuffer] = packed(blockId) match {
     case Some(values) =>
-      Some(new StreamedBytes(owned.bytes(values.iterator), () => owned.stream(values.iterator)))
+      Some(StreamedBytes.of(owned.bytes(values.iterator), () => owned.stream(values.iterator)))
     case None => super.getBytes(blockId)
   }
 

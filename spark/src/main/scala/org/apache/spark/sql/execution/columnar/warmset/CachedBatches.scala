@@ -51,17 +51,18 @@ private[warmset] abstract class PartitionwiseRDD[U: ClassTag, T: ClassTag](
  */
 final class CachedBatchRDD[T: ClassTag](
     input: RDD[T],
-    toBatches: Iterator[T] => Iterator[CachedBatch])
+    toBatches: (Int, Iterator[T]) => Iterator[CachedBatch],
+    @transient statistics: Option[TableStatistics])
   extends PartitionwiseRDD[CachedBatch, T](
     input, preservesPartitioning = false, isOrderSensitive = false) {
 
   override protected def convert(index: Int, values: Iterator[T]): Iterator[CachedBatch] =
-    toBatches(values)
+    toBatches(index, values)
 
   private[spark] override def mapPartitionsInternal[U: ClassTag](
       f: Iterator[CachedBatch] => Iterator[U],
       preservesPartitioning: Boolean): RDD[U] = withScope {
-    new PersistedBatchRDD[U](this, (_, values) => f(values), preservesPartitioning, false)
+    new PersistedBatchRDD[U](this, (_, values) => f(values), preservesPartitioning, false, statistics)
   }
 
   private[spark] override def mapPartitionsWithIndexInternal[U: ClassTag](
@@ -69,7 +70,7 @@ final class CachedBatchRDD[T: ClassTag](
       preservesPartitioning: Boolean,
       isOrderSensitive: Boolean,
       preservesPartitionSizes: Boolean): RDD[U] = withScope {
-    new PersistedBatchRDD[U](this, f, preservesPartitioning, isOrderSensitive)
+    new PersistedBatchRDD[U](this, f, preservesPartitioning, isOrderSensitive, statistics)
   }
 }
 
@@ -78,7 +79,8 @@ final class PersistedBatchRDD[U: ClassTag](
     input: RDD[CachedBatch],
     f: (Int, Iterator[CachedBatch]) => Iterator[U],
     preservesPartitioning: Boolean,
-    isOrderSensitive: Boolean)
+    isOrderSensitive: Boolean,
+    @transient private[warmset] val statistics: Option[TableStatistics])
   extends PartitionwiseRDD[U, CachedBatch](input, preservesPartitioning, isOrderSensitive) {
 
   override protected def convert(index: Int, values: Iterator[CachedBatch]): Iterator[U] =
@@ -99,10 +101,28 @@ object CachedBatches {
       level
     }
 
+  /**
+   * @param convert makes the batches of the partition of that number
+   * @param statistics where `convert` says what it made, if it does
+   */
   def rdd[T: ClassTag](
       input: RDD[T],
-      convert: Iterator[T] => Iterator[CachedBatch]): RDD[CachedBatch] =
-    new CachedBatchRDD(input, input.sparkContext.clean(convert))
+      convert: (Int, Iterator[T]) => Iterator[CachedBatch],
+      statistics: Option[TableStatistics]): RDD[CachedBatch] =
+    new CachedBatchRDD(input, input.sparkContext.clean(convert), statistics)
+
+  /** What is known of a relation of which all partitions have been made. */
+  def totals(relation: InMemoryRelation): Option[TableTotals] =
+    if (relation.cacheBuilder.isCachedColumnBuffersLoaded) {
+      relation.cacheBuilder.cachedColumnBuffers match {
+        case made: PersistedBatchRDD[_] =>
+          Option(made.statistics).flatten.flatMap(_.totals(made.getNumPartitions))
+            .filter(_.columns.length == relation.output.length)
+        case _ => None
+      }
+    } else {
+      None
+    }
 
   /**
    * Makes Spark choose its serializer again at the next cache: it keeps the first one per JVM, which

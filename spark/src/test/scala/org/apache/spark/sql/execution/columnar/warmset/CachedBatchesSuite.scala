@@ -25,7 +25,7 @@ class CachedBatchesSuite extends AnyFunSuite with BeforeAndAfterAll {
   override def afterAll(): Unit = try sc.stop() finally super.afterAll()
 
   private def batches(input: RDD[Int]): RDD[CachedBatch] =
-    CachedBatches.rdd[Int](input, _.map(batch))
+    CachedBatches.rdd[Int](input, (_, values) => values.map(batch), statistics = None)
 
   private def plain: RDD[Int] = sc.parallelize(0 until 10, 3)
 
@@ -61,7 +61,7 @@ class CachedBatchesSuite extends AnyFunSuite with BeforeAndAfterAll {
       isOrderSensitive = true).outputDeterministicLevel == DeterministicLevel.INDETERMINATE)
     val partitioned = new PersistedBatchRDD[CachedBatch](
       keyed.mapPartitions(_.map(pair => batch(pair._1)), preservesPartitioning = true), (_, b) => b,
-      preservesPartitioning = true, isOrderSensitive = false)
+      preservesPartitioning = true, isOrderSensitive = false, statistics = None)
     assert(partitioned.partitioner == keyed.partitioner)
   }
 

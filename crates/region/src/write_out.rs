@@ -1,0 +1,157 @@
+//! Writing segments to disk, and where they go there.
+//!
+//! Invariant: a place is taken before a transfer starts. A segment that no device takes stays in memory, dirty.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use warmset_platform::io::{Op, Urgency};
+
+use crate::device::DeviceId;
+use crate::error::{Error, is_full_disk};
+use crate::ledger::Writes;
+use crate::region_file::checksum;
+use crate::segment::Segment;
+use crate::shared::{InFlight, Shared};
+use crate::sync::now;
+use crate::transfer::never_written;
+
+impl Shared {
+    /// Finds a place on disk for a segment that has none, on the first device that has space; tells whom it asked in vain.
+    pub fn find_place(
+        &self,
+        segment: &Segment,
+        mut refused: impl FnMut(DeviceId, &Error),
+    ) -> Result<(), Error> {
+        if segment.place().is_some() {
+            return Ok(());
+        }
+        let mut problem = None;
+        let candidates = self.lock()?.disk_mut().candidates();
+        for device in candidates {
+            match segment.region.backing.allocate(device, segment.disk_bytes()) {
+                Ok(place) => {
+                    segment.set_place(place);
+                    return Ok(());
+                }
+                Err(error) => {
+                    refused(device, &error);
+                    // A full one can be helped by the caller; a broken one cannot.
+                    problem = problem.filter(Error::is_no_space).or(Some(error));
+                }
+            }
+        }
+        Err(problem.unwrap_or_else(never_written))
+    }
+
+    /// A device could not take a segment. `returns` is from before it was tried: had space come back since, the failure
+    /// would say nothing about now.
+    pub fn refused(&self, device: DeviceId, error: &Error, returns: u64) {
+        if let Ok(mut ledger) = self.lock() {
+            if ledger.disk().returns() == returns {
+                ledger.disk_mut().refused(device, error, now());
+            }
+        }
+    }
+
+    /// A segment's bytes could not be written at its place. If there is another device, the place is given up.
+    pub fn moves_on(&self, segment: &Segment, error: &Error, returns: u64) -> bool {
+        let Some(place) = segment.place() else { return false };
+        self.refused(place.device, error, returns);
+        let moves = self.lock().is_ok_and(|ledger| ledger.disk().has_other(place.device));
+        if moves {
+            segment.give_up_place();
+        }
+        moves
+    }
+
+    /// Starts the write-back of segments by the housekeeper: the caller does not wait for files to be made, nor for disk space to be found.
+    pub fn launch_writes_elsewhere(&self, writes: Writes) {
+        if writes.is_empty() {
+            return;
+        }
+        let counted = writes.iter().map(|segment| InFlight::begin(self.self_reference(), segment)).collect();
+        let left = self.keeper.launch(counted);
+        self.launch_writes(left.iter().map(|write| Arc::clone(&write.segment)).collect());
+    }
+
+    /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
+    pub fn launch_writes(&self, writes: Writes) {
+        if writes.is_empty() {
+            return;
+        }
+        // A store that has failed says so below, to each of them.
+        let returns = self.lock().map_or(0, |ledger| ledger.disk().returns());
+        for segment in writes {
+            let launch = InFlight::begin(self.self_reference(), &segment);
+            let done = {
+                let transfer = InFlight::begin(self.self_reference(), &segment);
+                Box::new(move |outcome| {
+                    let InFlight { shared, segment } = &transfer;
+                    shared.space.health.contain(|| shared.finish_write(segment, outcome, returns));
+                })
+            };
+            let found = self.find_place(&segment, |device, error| self.refused(device, error, returns));
+            if let Err(error) =
+                found.and_then(|()| self.submit(&segment, Op::Write, Urgency::WriteBack, done))
+            {
+                self.write_failed(&segment, &error, returns);
+                self.finish_release(&segment);
+            }
+            drop(launch);
+        }
+    }
+
+    fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>, returns: u64) {
+        match outcome {
+            Ok(()) => self.write_succeeded(segment),
+            Err(error) => {
+                let error = self.write_error(segment, error);
+                if self.moves_on(segment, &error, returns) {
+                    segment.word.end_write(false);
+                } else {
+                    self.write_failed(segment, &error, returns);
+                }
+            }
+        }
+        self.finish_release(segment);
+    }
+
+    fn write_succeeded(&self, segment: &Segment) {
+        self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
+        if !segment.has_checksum() {
+            segment.set_checksum(checksum(self.bytes_of(segment, segment.bytes())));
+        }
+        if let (Some(place), Ok(mut ledger)) = (segment.place(), self.lock()) {
+            ledger.disk_mut().written(place.device);
+        }
+        segment.word.end_write(true);
+    }
+
+    /// No device has taken it.
+    fn write_failed(&self, segment: &Segment, error: &Error, returns: u64) {
+        let warn = {
+            let Ok(mut ledger) = self.lock() else { return };
+            let warn = ledger.disk_mut().warns(now());
+            if ledger.disk().returns() == returns {
+                ledger.write_failed(segment, error);
+            }
+            segment.word.end_write(false);
+            warn
+        };
+        if warn {
+            tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
+        }
+    }
+
+    pub fn write_error(&self, segment: &Segment, error: io::Error) -> Error {
+        let Some(place) = segment.place() else { return never_written() };
+        let dir = segment.region.backing.path(place);
+        if is_full_disk(&error) {
+            Error::no_space(&self.config.names, dir, error.to_string())
+        } else {
+            Error::io("write cached data", dir, error)
+        }
+    }
+}

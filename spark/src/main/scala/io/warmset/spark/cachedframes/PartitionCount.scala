@@ -1,0 +1,50 @@
+package io.warmset.spark.cachedframes
+
+import io.warmset.columns.{BatchEncoder, BatchMeta, DistinctSketch}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.columnar.warmset.{ColumnTotals, TableStatistics, TableTotals}
+import org.apache.spark.sql.types.DataType
+
+/**
+ * Sums up the batches of one partition while they are encoded, for the optimiser.
+ *
+ * Invariant: it says what it found once, when the partition has ended; of a partition that is cut
+ * short it says nothing.
+ *
+ * @param sketchesMax how many columns, from the first on, may have their distinct values counted
+ */
+private[spark] final class PartitionCount(
+    partition: Int,
+    types: Array[DataType],
+    sketchesMax: Int,
+    statistics: TableStatistics) {
+  private val sketches = types.zipWithIndex.map { case (t, c) =>
+    if (c < sketchesMax && TableStatistics.sketched(t)) new DistinctSketch else null
+  }
+  private var columns = Array.fill(types.length)(ColumnTotals.Nothing)
+  private var rows = 0L
+  private var ended = false
+
+  /** Takes the batch that the encoder has finished. */
+  def add(encoder: BatchEncoder, meta: BatchMeta, stats: InternalRow): Unit = {
+    encoder.sketch(sketches)
+    rows += meta.numRows
+    columns = columns.indices.map(c => columns(c).and(totals(c, meta, stats))).toArray
+  }
+
+  private def totals(c: Int, meta: BatchMeta, stats: InternalRow): ColumnTotals = {
+    val nulls = stats.getInt(5 * c + 2)
+    val bounded = nulls < meta.numRows && TableStatistics.bounded(types(c))
+    def bound(at: Int): Any = if (bounded) stats.get(at, types(c)) else null
+    new ColumnTotals(meta.bytes(c), stats.getLong(5 * c + 4), nulls, bound(5 * c), bound(5 * c + 1), null)
+  }
+
+  def end(): Unit = if (!ended) {
+    ended = true
+    val counted = columns.zip(sketches).map { case (of, sketch) =>
+      if (sketch == null) of
+      else of.and(new ColumnTotals(0, 0, 0, null, null, sketch.registers))
+    }
+    statistics.add(partition -> new TableTotals(rows, counted))
+  }
+}
