@@ -79,7 +79,7 @@ pub enum Command {
 pub struct SimArgs {
     /// A scenario file (TOML), or the name of one that ships with Warmset
     pub scenario: Option<String>,
-    /// The policies to run on the scenario, by commas; by default all
+    /// The policies to run on the scenario, by commas; by default all but `equal`, which is what `warmset tier` uses
     #[arg(long, value_name = "POLICIES", value_delimiter = ',', requires = "scenario")]
     pub compare: Vec<String>,
     /// List the scenarios that ship with Warmset

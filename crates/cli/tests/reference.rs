@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&[&str]; 17] = [
+const PAGES: [&[&str]; 18] = [
     &["--help"],
     &["doctor", "--help"],
     &["learn", "--help"],
@@ -23,6 +23,7 @@ const PAGES: [&[&str]; 17] = [
     &["generate", "man", "--help"],
     &["generate", "completions", "--help"],
     &["sim", "--help"],
+    &["tier", "--help"],
 ];
 
 fn help(args: &[&str]) -> String {
@@ -39,9 +40,10 @@ fn rendered() -> String {
          | exit code | meaning |\n|---|---|\n\
          | 0 | done; for `doctor`: every finding is `ok` |\n\
          | 1 | `doctor` has a finding that is `warn` or `bad`; `profile check` found a profile to learn again |\n\
-         | 2 | the call was wrong, or it could not be carried out (the message says why) |\n\n\
-         `warmset learn` and `warmset run` end with the exit code of the program; 127 says that there is no such program,\n\
-         126 that it cannot be executed.\n\n\
+         | 2 | the call was wrong, or it could not be carried out (the message says why) |\n\
+         | 3, 4, 5 | of `tier`: [its reference](tier.md) has them |\n\n\
+         `warmset learn`, `warmset run` and `warmset tier -- CMD` end with the exit code of the program; 127 says that\n\
+         there is no such program, 126 that it cannot be executed.\n\n\
          `NO_COLOR` is respected. `warmset doctor --json` has a field `schema`, now 1, that is raised when a field is\n\
          renamed, removed, or changes its meaning; `data` within a finding belongs to the check.\n",
     );

@@ -23,7 +23,7 @@ fn steps(pages: u32) -> impl Strategy<Value = Vec<Step>> {
 
 /// Runs a policy; gives all its moves, or says which rule it broke.
 fn run(name: &str, capacity: &[u64], mut residency: Vec<Tier>, steps: &[Step]) -> Result<usize, String> {
-    let layout = Layout { capacity_pages: capacity.to_vec(), page_bytes: PAGE_BYTES };
+    let layout = Layout { tiers: capacity.len(), page_bytes: PAGE_BYTES };
     let mut subject = policy(name, &layout).ok_or("unknown")?;
     let mut twin = policy(name, &layout).ok_or("unknown")?;
     let mut used = vec![0_u64; capacity.len()];
@@ -45,6 +45,7 @@ fn run(name: &str, capacity: &[u64], mut residency: Vec<Tier>, steps: &[Step]) -
             tiers: &tiers,
             samples: &samples,
             accesses_per_weight: 5003.0,
+            capacity_pages: capacity,
             residency: &residency,
             move_bytes_max: step.move_pages * PAGE_BYTES,
         };
@@ -121,6 +122,6 @@ fn every_policy_moves_something_when_there_is_a_reason() {
 
 #[test]
 fn an_unknown_policy_is_none() {
-    let layout = Layout { capacity_pages: vec![1], page_bytes: PAGE_BYTES };
+    let layout = Layout { tiers: 1, page_bytes: PAGE_BYTES };
     assert!(policy("lru", &layout).is_none());
 }

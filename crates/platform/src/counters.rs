@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use crate::perf;
 use crate::sysinfo::Root;
-use crate::sysinfo::numa::cpus;
+use crate::sysinfo::numa::listed;
 
 pub(crate) const DEVICES: &str = "/sys/bus/event_source/devices";
 const EVERY_PROCESS: i32 = -1;
@@ -29,7 +29,7 @@ impl Counter {
         for name in root.names(DEVICES).iter().filter(|name| is_unit(name, unit)) {
             let (kind, config) = encoded(root, name, terms)?;
             let mask = root.text(format!("{DEVICES}/{name}/cpumask")).unwrap_or_default();
-            for cpu in cpus(&mask).into_iter().filter(|cpu| on_cpus.contains(cpu)) {
+            for cpu in listed(&mask).into_iter().filter(|cpu| on_cpus.contains(cpu)) {
                 files.push(open(kind, &config, cpu)?);
             }
         }

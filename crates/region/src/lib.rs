@@ -89,6 +89,7 @@ mod failure;
 mod fallback;
 mod frames;
 mod handle;
+mod health;
 mod housekeeping;
 mod keeper;
 mod ledger;

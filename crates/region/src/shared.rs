@@ -85,7 +85,7 @@ impl Shared {
     }
 
     /// # Errors
-    /// As [`Health::check`](crate::failure::Health::check).
+    /// As [`Health::check`](crate::health::Health::check).
     pub fn check(&self) -> Result<(), Error> {
         self.space.health.check()
     }

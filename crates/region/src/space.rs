@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::time::Instant;
 
 use crate::error::Error;
-use crate::failure::{Health, broken_here};
+use crate::failure::broken_here;
+use crate::health::Health;
 use crate::ledger::Ledger;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 

@@ -30,6 +30,7 @@ fn colour(policy: &str) -> RGBColor {
         "tpp+colloid" => RGBColor(130, 200, 130),
         "memtis" => RGBColor(110, 70, 150),
         "memtis+colloid" => RGBColor(185, 150, 220),
+        "equal" => RGBColor(150, 110, 60),
         "best" => RGBColor(170, 170, 170),
         _ => RGBColor(220, 90, 30),
     }

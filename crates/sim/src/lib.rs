@@ -19,4 +19,5 @@ pub use machine::{Load, State, TierModel, solve};
 pub use published::{Against, Cell, POLICIES, Report, Runs, report, timed};
 pub use run::{Outcome, Point, run};
 pub use scenario::{Access, Event, Scenario, ScenarioError};
-pub use shipped::{HELD_OUT, OWN, SHIPPED, shipped};
+pub use shipped::{Kind, SHIPPED, Shipped, names, shipped};
+pub use warmset_placement::tier::POLICIES as KNOWN_POLICIES;

@@ -10,10 +10,10 @@ use crate::best::best_static;
 use crate::figures;
 use crate::run::{Outcome, run};
 use crate::scenario::{Event, Scenario};
-use crate::shipped::{HELD_OUT, OWN, shipped};
+use crate::shipped::{Kind, names, shipped};
 use crate::tables;
 
-/// The policies that are run, `warm` last.
+/// The policies that are run unless others are asked for, `warm` last.
 pub const POLICIES: [&str; 7] =
     ["hemem", "hemem+colloid", "tpp", "tpp+colloid", "memtis", "memtis+colloid", "warm"];
 
@@ -134,14 +134,9 @@ fn cases(held_out: bool) -> Vec<Case> {
             }
         }
     }
-    for name in ["hot-set-move", "hot-set-move-3x", "contention-change"] {
-        add("dynamic", name.into(), base(name));
-    }
-    for name in OWN {
-        add("own", name.into(), base(name));
-    }
-    for name in HELD_OUT.into_iter().filter(|_| held_out) {
-        add("held out", name.into(), base(name));
+    let tables = [(Kind::Dynamic, "dynamic"), (Kind::Own, "own"), (Kind::HeldOut, "held out")];
+    for (kind, table) in tables.into_iter().filter(|(kind, _)| held_out || *kind != Kind::HeldOut) {
+        names(kind).for_each(|name| add(table, name.into(), base(name)));
     }
     all
 }

@@ -56,8 +56,7 @@ pub struct Outcome {
 /// Runs a policy by name; `None` if there is none of that name.
 #[must_use]
 pub fn run(scenario: &Scenario, name: &str) -> Option<Outcome> {
-    let capacity_pages = scenario.tiers.iter().map(|tier| pages(tier.capacity_gib) as u64).collect();
-    let mut subject = policy(name, &Layout { capacity_pages, page_bytes: PAGE_BYTES })?;
+    let mut subject = policy(name, &Layout { tiers: scenario.tiers.len(), page_bytes: PAGE_BYTES })?;
     Some(drive(scenario, subject.as_mut()))
 }
 
@@ -104,16 +103,18 @@ pub(crate) fn lines(cores: &[f64], scenario: &Scenario) -> Vec<f64> {
 
 fn drive(scenario: &Scenario, subject: &mut dyn TierPolicy) -> Outcome {
     let tiers = scenario.tiers.len();
-    let pages = Pages::new(scenario);
+    let known = Pages::new(scenario);
     let mut machine = Machine {
         scenario,
-        shares: pages.shares(tiers),
-        pages,
+        shares: known.shares(tiers),
+        pages: known,
         contention: lines(&scenario.contention, scenario),
         cores: scenario.cores,
         migration: vec![0.0; tiers],
         state: State::default(),
     };
+    let capacity_pages: Vec<u64> =
+        scenario.tiers.iter().map(|tier| pages(tier.capacity_gib) as u64).collect();
     let step_ns = subject.quantum_ns();
     let step = step_ns as f64;
     let steps = (scenario.seconds * 1e9 / step).ceil() as u64;
@@ -141,6 +142,7 @@ fn drive(scenario: &Scenario, subject: &mut dyn TierPolicy) -> Outcome {
             } else {
                 0.0
             },
+            capacity_pages: &capacity_pages,
             residency: &machine.pages.residency,
             move_bytes_max: (scenario.mover_gbps * step) as u64,
         });
@@ -209,7 +211,7 @@ impl History {
         let end = mean(&points[points.len() - points.len().div_ceil(5)..]);
         let off = points.iter().rposition(|point| (point.gbps / end.gbps - 1.0).abs() > SETTLED);
         let convergence_s = off.map_or(0.0, |at| (points[at].at_s - last_s).max(0.0));
-        let from = points.partition_point(|point| point.at_s <= first_s);
+        let from = points.partition_point(|point| point.at_s <= first_s).min(points.len().saturating_sub(1));
         Outcome {
             gbps: end.gbps,
             default_share: end.default_share,

@@ -6,8 +6,14 @@ use crate::machine::TierModel;
 
 /// The largest memory that is simulated, in pages of 2 MiB.
 pub const PAGES_MAX: u64 = 1 << 20;
-/// The most quanta of 10 ms.
-const SECONDS_MAX: f64 = 100_000.0;
+/// The length of a run: one point of the timeline at least.
+const SECONDS: [f64; 2] = [0.5, 100_000.0];
+/// How often something may change in a run.
+const CHANGES_MAX: f64 = 1e6;
+/// The longest name, in characters.
+const NAME_CHARS_MAX: usize = 60;
+/// The lowest limit of a tier, in lines per ns.
+const LINES_PER_NS_MIN: f64 = 1e-4;
 pub(crate) const PAGES_PER_GIB: f64 = 512.0;
 
 /// Which pages are accessed how often.
@@ -142,6 +148,19 @@ fn number(field: &str, value: f64, low: f64, high: f64) -> Result<(), ScenarioEr
     })
 }
 
+/// Names are shown on terminals, and that of a scenario begins its charts' file names.
+fn name(field: &str, name: &str) -> Result<(), ScenarioError> {
+    let is_plain = |letter: char| letter.is_alphanumeric() || " -_.+".contains(letter);
+    let count = name.chars().count();
+    if (1..=NAME_CHARS_MAX).contains(&count) && name.chars().all(is_plain) && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(ScenarioError::Fit(format!(
+        "`{field}` is {name:?}; it must have 1 to {NAME_CHARS_MAX} letters, digits, blanks and any of -_.+, and not begin \
+         with a dot"
+    )))
+}
+
 impl Scenario {
     /// Parses and checks a file's text.
     ///
@@ -159,7 +178,8 @@ impl Scenario {
     /// # Errors
     /// With the first figure that makes no sense.
     pub fn check(&self) -> Result<(), ScenarioError> {
-        number("seconds", self.seconds, 0.1, SECONDS_MAX)?;
+        name("name", &self.name)?;
+        number("seconds", self.seconds, SECONDS[0], SECONDS[1])?;
         number("cores", self.cores, 0.01, 1e5)?;
         number("memory_gib", self.memory_gib, 1.0 / PAGES_PER_GIB, PAGES_MAX as f64 / PAGES_PER_GIB)?;
         number("window_scale", self.window_scale, 0.01, 100.0)?;
@@ -183,19 +203,25 @@ impl Scenario {
         self.check_access()?;
         self.check_contention("contention", &self.contention)?;
         let mut last = 0.0;
+        let mut changes = 0.0;
         for (at, event) in self.events.iter().enumerate() {
-            let name = format!("event {}: ", at + 1);
-            number(&format!("{name}at_s"), event.at_s, last, self.seconds)?;
+            let event_name = format!("event {}: ", at + 1);
+            number(&format!("{event_name}at_s"), event.at_s, last, self.seconds)?;
             if event.every_s != 0.0 {
-                number(&format!("{name}every_s"), event.every_s, 0.1, SECONDS_MAX)?;
+                number(&format!("{event_name}every_s"), event.every_s, 0.1, SECONDS[1])?;
             }
             if let Some(cores) = event.cores {
-                number(&format!("{name}cores"), cores, 0.01, 1e5)?;
+                number(&format!("{event_name}cores"), cores, 0.01, 1e5)?;
             }
             if let Some(contention) = &event.contention {
-                self.check_contention(&format!("{name}contention"), contention)?;
+                self.check_contention(&format!("{event_name}contention"), contention)?;
             }
             last = event.at_s;
+            changes +=
+                if event.every_s > 0.0 { (self.seconds - event.at_s) / event.every_s + 1.0 } else { 1.0 };
+        }
+        if changes > CHANGES_MAX {
+            return Err(ScenarioError::Fit(format!("there are {changes:.0} changes; at most {CHANGES_MAX}")));
         }
         Ok(())
     }
@@ -271,12 +297,15 @@ impl TierModel {
     /// # Errors
     /// With the first figure that makes no sense.
     pub fn check(&self) -> Result<(), ScenarioError> {
+        name("tier: name", &self.name)?;
         let check =
             |field: &str, value, low, high| number(&format!("tier {}: {field}", self.name), value, low, high);
         check("capacity_gib", self.capacity_gib, 1.0 / PAGES_PER_GIB, 1e6)?;
         check("base_ns", self.base_ns, 1.0, 1e6)?;
         check("slope_ns", self.slope_ns, 0.0, 1e4)?;
-        check("lines_per_ns_max", self.lines_per_ns_max, 0.0, 1e4)?;
+        if self.lines_per_ns_max != 0.0 {
+            check("lines_per_ns_max", self.lines_per_ns_max, LINES_PER_NS_MIN, 1e4)?;
+        }
         check("window", self.window, 0.01, 1e3)?;
         check("window_falls_from", self.window_falls_from, 0.0, 1e9)?;
         check("window_falls_over", self.window_falls_over, 0.0, 1e9)?;

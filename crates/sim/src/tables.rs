@@ -43,7 +43,7 @@ pub(crate) fn cells(runs: &Runs) -> Vec<Cell> {
             }
         }
     }
-    monotone(runs, &mut all);
+    monotone(&mut all);
     dynamic(runs, &mut all);
     distance(runs, &mut all);
     all
@@ -139,7 +139,7 @@ fn direction(cell: Cell, published: f64) -> Cell {
 }
 
 /// The gain falls with the alternate tier's latency: HeMem's and the others' three steps, 1 % of noise allowed.
-fn monotone(runs: &Runs, all: &mut Vec<Cell>) {
+fn monotone(all: &mut Vec<Cell>) {
     for system in figures::SYSTEMS {
         for x in &figures::CONTENTION[1..] {
             let gains: Vec<f64> = figures::ALTERNATE_NS
@@ -157,7 +157,6 @@ fn monotone(runs: &Runs, all: &mut Vec<Cell>) {
             all.push(within(made, None, (f64::NEG_INFINITY, 0.01)));
         }
     }
-    let _ = runs;
 }
 
 fn dynamic(runs: &Runs, all: &mut Vec<Cell>) {

@@ -1,6 +1,6 @@
 //! The figures that the pages state, with some room: a change of the model or of a policy that moves them is noticed.
 
-use warmset_sim::{HELD_OUT, OWN, Scenario, best_static, run, shipped, timed};
+use warmset_sim::{Kind, Scenario, best_static, names, run, shipped, timed};
 
 fn gbps(scenario: &Scenario, policy: &str) -> f64 {
     run(&timed(scenario, policy), policy).unwrap().gbps
@@ -31,7 +31,7 @@ fn warm_is_close_to_the_best_static_split_at_any_contention_and_seed() {
 
 #[test]
 fn warm_holds_up_in_the_scenarios_that_nobody_tuned_to() {
-    for name in OWN.into_iter().chain(HELD_OUT) {
+    for name in names(Kind::Own).chain(names(Kind::HeldOut)) {
         let scenario = shipped(name).unwrap();
         let (warm, other) = (run(&scenario, "warm").unwrap(), run(&scenario, "hemem+colloid").unwrap());
         assert!(

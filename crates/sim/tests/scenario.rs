@@ -1,7 +1,7 @@
 //! Scenario files: what is wrong is said by field, and no text panics.
 
 use proptest::prelude::*;
-use warmset_sim::{POLICIES, Scenario, run};
+use warmset_sim::{KNOWN_POLICIES, Scenario, run};
 
 const GOOD: &str = "name = 'x'\nseconds = 1\ncores = 2\nmemory_gib = 1\naccess = { pattern = 'hot', hot_gib = 0.5, hot_accesses = 0.9 }\n";
 const TIER: &str = "[[tier]]\nname = 'a'\ncapacity_gib = 4\nbase_ns = 70\nslope_ns = 0.5\nwindow = 4\n";
@@ -27,6 +27,21 @@ fn a_wrong_figure_is_named() {
         (format!("{GOOD}[[event]]\nat_s = 0.5\ncontention = [-1]\n"), "`event 1: contention` is -1"),
         (format!("{GOOD}[[event]]\nat_s = 0\nevery_s = 1e-9\n"), "every_s"),
         (GOOD.replace("memory_gib = 1", "memory_gib = 1e30"), "memory_gib"),
+        (GOOD.replace("'x'", "'../x'"), "`name` is \"../x\""),
+        (GOOD.replace("'x'", "'/tmp/x'"), "`name` is \"/tmp/x\""),
+        (GOOD.replace("'x'", "\"\\u001b[31m\""), "`name` is \"\\u{1b}[31m\""),
+        (GOOD.replace("'x'", "''"), "`name` is \"\""),
+        (format!("{GOOD}{}", TIER.replace("'a'", "'a\tb'")), "`tier: name`"),
+        (format!("{GOOD}{TIER}lines_per_ns_max = 1e-300\n"), "lines_per_ns_max"),
+        (GOOD.replace("seconds = 1", "seconds = 0.1"), "`seconds` is 0.1"),
+        (
+            format!(
+                "{}{}",
+                GOOD.replace("seconds = 1", "seconds = 1e5"),
+                "[[event]]\nat_s = 0\nevery_s = 0.1\n".repeat(2)
+            ),
+            "there are 2000002 changes",
+        ),
         ("name = ".into(), "TOML parse error"),
     ];
     for (text, wanted) in cases {
@@ -42,9 +57,28 @@ fn one_tier_and_eight_tiers_run_with_every_policy() {
             (0..count).map(|at| TIER.replace("= 70", &format!("= {}", 70 + 40 * at))).collect();
         let tiers = tiers.replace("capacity_gib = 4", &format!("capacity_gib = {}", 1.5 / f64::from(count)));
         let scenario = Scenario::parse(&format!("{GOOD}{tiers}")).unwrap();
-        for policy in POLICIES {
+        for policy in KNOWN_POLICIES {
             let outcome = run(&scenario, policy).unwrap();
             assert!(outcome.gbps.is_finite() && outcome.gbps > 0.0, "{policy} on {count} tiers");
+        }
+    }
+}
+
+#[test]
+fn absurd_machines_give_figures() {
+    let tier = TIER
+        .replace("base_ns = 70", "base_ns = 1")
+        .replace("slope_ns = 0.5", "slope_ns = 1e4\nlines_per_ns_max = 1e-4")
+        .replace("window = 4", "window = 1000");
+    let text = GOOD.replace("cores = 2", "cores = 1e5\nwindow_scale = 100\ncontention = [1e4]");
+    let event = "[[event]]\nat_s = 1\nhot_moves = true\n";
+    for text in [format!("{text}{tier}"), format!("{text}{tier}{}{event}", tier.replace("'a'", "'b'"))] {
+        let scenario = Scenario::parse(&text).unwrap();
+        for policy in KNOWN_POLICIES {
+            let outcome = run(&scenario, policy).unwrap();
+            let figures = [outcome.gbps, outcome.gbps_from_change, outcome.migration_share];
+            assert!(figures.iter().all(|figure| figure.is_finite()), "{policy}: {figures:?}");
+            assert!(outcome.gbps > 0.0 && outcome.gbps_from_change > 0.0, "{policy}: {figures:?}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The loop: what the tracker and the latency source say goes to the policy, what it decides to the mover.
 
-use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,7 @@ use warmset_placement::tier::{
     Layout, Move, NOWHERE, PageSample, Quantum, TierCounters, TierPolicy, Tracking, policy,
 };
 use warmset_platform::sysinfo::Root;
-use warmset_platform::sysinfo::maps::{Mapping, mappings, placed};
+use warmset_platform::sysinfo::maps::{Mapping, inside, mappings, unplaced};
 
 use crate::report::MoveReport;
 use crate::topology::{free_bytes, kernel_balances};
@@ -20,8 +19,8 @@ use crate::{
 const BASE_PAGES_PER_CHUNK: f64 = 512.0;
 /// How often mappings and nodes are read again.
 const MAP_EVERY: Duration = Duration::from_secs(2);
-/// How often the owner's placement is read again at most: it walks all page tables.
-const PLACED_EVERY: Duration = Duration::from_secs(10);
+/// The owner's placement is read again at most after this many times what reading it took: it walks all page tables.
+const PLACED_REST: u32 = 100;
 /// Chunks looked at in a quantum beside those that were accessed.
 const LOOK_CHUNKS: usize = 512;
 /// Accessed chunks looked at in a quantum.
@@ -57,8 +56,8 @@ impl Settings {
     /// # Errors
     /// When it does not exist or knows fewer.
     pub fn check(&self, tiers: usize) -> Result<(), Error> {
-        let empty = Layout { capacity_pages: vec![0; tiers], page_bytes: CHUNK_BYTES };
-        if tiers > self.policy(&empty)?.tiers_max() {
+        let layout = Layout { tiers, page_bytes: CHUNK_BYTES };
+        if tiers > self.policy(&layout)?.tiers_max() {
             return Err(Error::TooManyTiers { name: self.policy.clone(), tiers });
         }
         Ok(())
@@ -81,11 +80,16 @@ pub struct Daemon {
     mover: Box<dyn Mover>,
     policy: Box<dyn TierPolicy>,
     pages: Pages,
+    capacity_pages: Vec<u64>,
     counters: Counters,
+    /// The mappings when the owner's placement was read, and those of them that the owner did not place.
     mapped: Vec<Mapping>,
-    placed: HashSet<u64>,
+    unplaced: Vec<Mapping>,
     mapped_at: Option<Instant>,
-    placed_at: Option<Instant>,
+    /// When the owner's placement may be read again.
+    placed_due: Instant,
+    /// What may still be moved.
+    budget_bytes: u64,
     begin: Instant,
     last: Instant,
     silent: u32,
@@ -109,12 +113,12 @@ impl Daemon {
         latency: Box<dyn LatencySource>,
         mover: Box<dyn Mover>,
     ) -> Result<Self, Error> {
-        let empty = Layout { capacity_pages: vec![0; topology.tiers.len()], page_bytes: CHUNK_BYTES };
+        let layout = Layout { tiers: topology.tiers.len(), page_bytes: CHUNK_BYTES };
         settings.check(topology.tiers.len())?;
         if settings.policy == WARM && !tracker.counts() {
             return Err(Error::NotCounted { tracker: tracker.name() });
         }
-        let first = settings.policy(&empty)?;
+        let chosen = settings.policy(&layout)?;
         let mut warnings = Vec::new();
         if kernel_balances(&root) {
             warnings.push(
@@ -132,13 +136,15 @@ impl Daemon {
             tracker,
             latency,
             mover,
-            policy: first,
+            policy: chosen,
             pages: Pages::default(),
+            capacity_pages: Vec::new(),
             counters: Counters::default(),
             mapped: Vec::new(),
-            placed: HashSet::new(),
+            unplaced: Vec::new(),
             mapped_at: None,
-            placed_at: None,
+            placed_due: now,
+            budget_bytes: 0,
             begin: now,
             last: now,
             silent: 0,
@@ -178,34 +184,39 @@ impl Daemon {
         self.tracker.kernel_thread()
     }
 
-    /// Finds all places, and with them how much each tier has room for.
+    /// Finds all places.
     fn place(&mut self) -> Result<(), Error> {
         self.map();
         let all: Vec<u32> = self.pages.next(usize::MAX);
         self.look(&all)?;
+        self.find_room();
+        Ok(())
+    }
+
+    /// Finds how much each tier has room for: what the process has there, and what is free.
+    fn find_room(&mut self) {
         let own = self.pages.count(self.topology.tiers.len());
         let capacity = |(tier, own): (&crate::Tier, u64)| {
             let free =
                 free_bytes(&self.root, tier.node).unwrap_or(0).saturating_sub(reserve(tier.total_bytes));
             own + free / CHUNK_BYTES
         };
-        let capacity_pages = self.topology.tiers.iter().zip(own).map(capacity).collect();
-        let layout = Layout { capacity_pages, page_bytes: CHUNK_BYTES };
-        self.policy = self.settings.policy(&layout)?;
-        Ok(())
+        self.capacity_pages = self.topology.tiers.iter().zip(own).map(capacity).collect();
     }
 
+    /// Only mappings whose placement by the owner was looked at are managed: a new one waits for the next look.
     fn map(&mut self) {
         // A process that is ending has none; its end is noticed elsewhere.
         let found = mappings(&self.root, self.target.pid()).unwrap_or_default();
-        self.mapped_at = Some(Instant::now());
-        let is_due = self.placed_at.is_none_or(|at| at.elapsed() > PLACED_EVERY);
-        if found != self.mapped && is_due {
-            self.placed = placed(&self.root, self.target.pid()).into_iter().collect();
-            self.placed_at = Some(Instant::now());
+        let begin = Instant::now();
+        self.mapped_at = Some(begin);
+        if found != self.mapped && begin >= self.placed_due {
+            let unplaced = unplaced(&self.root, self.target.pid());
+            self.unplaced = unplaced.map_or_else(|| found.clone(), |ranges| inside(&found, &ranges));
+            self.placed_due = Instant::now() + begin.elapsed() * PLACED_REST;
             self.mapped.clone_from(&found);
         }
-        self.pages.map(&found, &self.placed);
+        self.pages.map(&inside(&found, &self.unplaced));
     }
 
     fn look(&mut self, numbers: &[u32]) -> Result<(), Error> {
@@ -229,10 +240,11 @@ impl Daemon {
     /// Nodes that went offline, or came.
     fn check_nodes(&mut self) -> Result<(), Error> {
         let one_is_enough = self.settings.dry_run;
-        let now = Topology::read(&self.root, one_is_enough).map_err(|error| match error {
-            Error::OneNode(left) => Error::NodesGone(left),
-            other => other,
-        })?;
+        let now =
+            Topology::read(&self.root, self.target.pid(), one_is_enough).map_err(|error| match error {
+                Error::OneNode(left) | Error::Confined { allowed: left, .. } => Error::NodesGone(left),
+                other => other,
+            })?;
         let nodes = |topology: &Topology| topology.tiers.iter().map(|tier| tier.node).collect::<Vec<_>>();
         if nodes(&now) != nodes(&self.topology) {
             // Whoever measures latencies knows the nodes of the start: the numbers of the tiers would not fit.
@@ -259,6 +271,7 @@ impl Daemon {
         if self.mapped_at.is_none_or(|at| at.elapsed() > MAP_EVERY) {
             self.check_nodes()?;
             self.map();
+            self.find_room();
         }
         let weights = self.pages.accessed(&accesses);
         let mut looked: Vec<u32> = weights.keys().copied().take(ACCESSED_CHUNKS_MAX).collect();
@@ -292,7 +305,10 @@ impl Daemon {
                 }
             })
             .collect();
-        let budget = (self.settings.limit_bytes_per_s as f64 * elapsed.as_secs_f64()) as u64;
+        let quantum_bytes = (self.settings.limit_bytes_per_s as f64 * elapsed.as_secs_f64()) as u64;
+        // What is less than a chunk is kept for later, so that a low limit is kept to instead of stopping everything.
+        self.budget_bytes =
+            self.budget_bytes.saturating_add(quantum_bytes).min(quantum_bytes.saturating_add(CHUNK_BYTES));
         if matches!(self.policy.tracking(), Tracking::HintFaults { .. }) {
             // Such a policy wants the time to the next access, which is what the rate's inverse is.
             let rate_s = self.tracker.accesses_per_rate_s();
@@ -305,8 +321,9 @@ impl Daemon {
                 tiers: &counters,
                 samples: &samples,
                 accesses_per_weight,
+                capacity_pages: &self.capacity_pages,
                 residency: self.pages.residency(),
-                move_bytes_max: budget,
+                move_bytes_max: self.budget_bytes,
             })
         } else {
             Vec::new()
@@ -370,10 +387,14 @@ impl Daemon {
     ) -> Result<(), Error> {
         let begin = Instant::now();
         let pid = self.target.pid();
+        // Its number may be another process's by now.
+        if !moves.is_empty() && !self.target.runs() {
+            return Ok(());
+        }
         for (at, wanted) in moves.iter().enumerate() {
             let is_late =
                 begin.elapsed().as_secs_f64() > self.settings.interval.as_secs_f64() * MOVE_TIME_PART;
-            if is_late {
+            if is_late || self.budget_bytes < CHUNK_BYTES {
                 report.postponed += (moves.len() - at) as u64;
                 break;
             }
@@ -387,6 +408,7 @@ impl Daemon {
             };
             let (from, to, total_bytes) = (from.node, to.node, to.total_bytes);
             let mut line = MoveReport { address, from, to, moved_bytes: 0 };
+            self.budget_bytes -= CHUNK_BYTES;
             if self.settings.dry_run {
                 report.moves.push(line);
                 continue;
@@ -406,6 +428,7 @@ impl Daemon {
                 }
                 Err(_) => {
                     report.failures.node += 1;
+                    self.pages.hold(wanted.page, self.now_ns().saturating_add(HOLD_NS));
                     self.check_nodes()?;
                     continue;
                 }

@@ -32,8 +32,21 @@ pub enum Error {
     /// A single tier.
     #[error("this machine has {0} NUMA node with memory: there is nothing to choose between")]
     OneNode(usize),
+    /// The process may use too few of this machine's nodes.
+    #[error(
+        "process {pid} may use {allowed} of this machine's {all} NUMA nodes (Mems_allowed_list in /proc/{pid}/status): there is \
+         nothing to choose between; widen cpuset.mems of its cgroup"
+    )]
+    Confined {
+        /// Its number.
+        pid: u32,
+        /// How many it may use.
+        allowed: usize,
+        /// How many have memory.
+        all: usize,
+    },
     /// Too few nodes are left.
-    #[error("NUMA nodes went offline, and {0} with memory is left: there is nothing to choose between")]
+    #[error("NUMA nodes went offline or were taken from the process: {0} with memory is left")]
     NodesGone(usize),
     /// The tracker cannot start.
     #[error(transparent)]

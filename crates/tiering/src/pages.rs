@@ -28,10 +28,10 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Takes in the mappings of now; `placed` are the starts of those to be left alone.
-    pub fn map(&mut self, mappings: &[Mapping], placed: &HashSet<u64>) {
+    /// Takes in the mappings of now that may be moved.
+    pub fn map(&mut self, mappings: &[Mapping]) {
         let mut gone: HashSet<u64> = self.numbers.keys().copied().collect();
-        for mapping in mappings.iter().filter(|mapping| !placed.contains(&mapping.start)) {
+        for mapping in mappings {
             let Some(first) = mapping.start.checked_next_multiple_of(CHUNK_BYTES) else { continue };
             let last = mapping.end / CHUNK_BYTES * CHUNK_BYTES;
             for address in (first..last).step_by(CHUNK_BYTES as usize) {
@@ -179,30 +179,30 @@ mod tests {
     #[test]
     fn numbers_stay_and_are_reused_only_once_free() {
         let mut pages = Pages::default();
-        pages.map(&[mapping(10, 13)], &HashSet::new());
+        pages.map(&[mapping(10, 13)]);
         assert_eq!(pages.len(), 3);
         pages.moved(1, 0);
-        pages.map(&[mapping(11, 12), mapping(20, 21)], &HashSet::new());
+        pages.map(&[mapping(11, 12), mapping(20, 21)]);
         assert_eq!((pages.len(), pages.address(1)), (2, Some(11 * CHUNK_BYTES)));
         assert_eq!(pages.residency(), [NOWHERE, 0, NOWHERE, NOWHERE]);
-        pages.map(&[mapping(11, 12), mapping(20, 22)], &HashSet::new());
+        pages.map(&[mapping(11, 12), mapping(20, 22)]);
         assert_eq!((pages.len(), pages.residency().len()), (3, 4), "a number that was freed is reused");
         assert_eq!(pages.address(1), Some(11 * CHUNK_BYTES));
     }
 
     #[test]
-    fn what_fills_no_chunk_or_was_placed_is_left_alone() {
+    fn what_fills_no_chunk_is_left_alone() {
         let mut pages = Pages::default();
         let half = CHUNK_BYTES / 2;
         let odd = Mapping { start: half, end: CHUNK_BYTES + half };
-        pages.map(&[odd, mapping(4, 6)], &HashSet::from([4 * CHUNK_BYTES]));
+        pages.map(&[odd]);
         assert!(pages.is_empty());
     }
 
     #[test]
     fn accesses_count_by_the_part_that_they_cover() {
         let mut pages = Pages::default();
-        pages.map(&[mapping(1, 3)], &HashSet::new());
+        pages.map(&[mapping(1, 3)]);
         let access = Access {
             start: CHUNK_BYTES / 2,
             end: 2 * CHUNK_BYTES + CHUNK_BYTES / 4,
@@ -217,7 +217,7 @@ mod tests {
     fn a_round_meets_every_chunk() {
         let mut pages = Pages::default();
         assert!(pages.next(5).is_empty());
-        pages.map(&[mapping(1, 4)], &HashSet::new());
+        pages.map(&[mapping(1, 4)]);
         assert_eq!((pages.next(2), pages.next(2)), (vec![0, 1], vec![2, 0]));
     }
 }

@@ -2,6 +2,7 @@
 
 use warmset_platform::sysinfo::Root;
 use warmset_platform::sysinfo::numa::{Node, nodes};
+use warmset_platform::sysinfo::process::allowed_nodes;
 
 use crate::Error;
 
@@ -27,14 +28,22 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Reads them.
+    /// Reads those that a process may use.
     ///
     /// # Errors
     /// With fewer than two nodes, unless `one_is_enough` (a dry run).
-    pub fn read(root: &Root, one_is_enough: bool) -> Result<Self, Error> {
-        let tiers = ordered(&nodes(root));
-        if tiers.len() < 2 && !(one_is_enough && tiers.len() == 1) {
+    pub fn read(root: &Root, pid: u32, one_is_enough: bool) -> Result<Self, Error> {
+        let mut tiers = ordered(&nodes(root));
+        let is_enough = |count: usize| count >= 2 || (one_is_enough && count == 1);
+        if !is_enough(tiers.len()) {
             return Err(Error::OneNode(tiers.len()));
+        }
+        if let Some(allowed) = allowed_nodes(root, pid) {
+            let all = tiers.len();
+            tiers.retain(|tier| allowed.contains(&tier.node));
+            if !is_enough(tiers.len()) {
+                return Err(Error::Confined { pid, allowed: tiers.len(), all });
+            }
         }
         Ok(Self { tiers })
     }
@@ -96,7 +105,7 @@ mod tests {
     #[test]
     fn one_node_is_an_error_that_says_so() {
         let empty = tempfile::tempdir().unwrap();
-        let error = Topology::read(&Root::at(empty.path()), true).unwrap_err();
+        let error = Topology::read(&Root::at(empty.path()), 1, true).unwrap_err();
         assert!(matches!(error, Error::OneNode(0)), "{error}");
     }
 }

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warmset_platform::mm::Reservation;
 use warmset_platform::sysinfo::Root;
@@ -33,6 +32,7 @@ struct Books {
 enum Refusal {
     Shared,
     Permission,
+    Forbidden,
 }
 
 #[derive(Debug, Clone)]
@@ -87,6 +87,7 @@ impl Mover for Fake {
         books.asked.push(start);
         match books.refuse {
             Some(Refusal::Permission) => return Err(io::Error::from_raw_os_error(1)),
+            Some(Refusal::Forbidden) => return Err(io::Error::from_raw_os_error(13)),
             Some(Refusal::Shared) => return Ok(Outcome { left: 512, shared: 512, ..Outcome::default() }),
             None => {}
         }
@@ -103,13 +104,21 @@ struct Bench {
     _memory: Reservation,
 }
 
+fn write_free(machine: &Path, node: u32, free_kib: u64) {
+    let meminfo = format!("Node {node} MemTotal: 4194304 kB\nNode {node} MemFree: {free_kib} kB\n");
+    fs::write(machine.join(format!("sys/devices/system/node/node{node}/meminfo")), meminfo).unwrap();
+}
+
 fn write_node(machine: &Path, node: u32, cpus: &str) {
     let directory = machine.join(format!("sys/devices/system/node/node{node}"));
     fs::create_dir_all(&directory).unwrap();
-    let meminfo = format!("Node {node} MemTotal: 4194304 kB\nNode {node} MemFree: 2097152 kB\n");
-    fs::write(directory.join("meminfo"), meminfo).unwrap();
+    write_free(machine, node, 2 << 20);
     fs::write(directory.join("cpulist"), cpus).unwrap();
     fs::write(directory.join("distance"), if node == 0 { "10 20\n" } else { "20 10\n" }).unwrap();
+}
+
+fn process(machine: &Path) -> PathBuf {
+    machine.join(format!("proc/{}", std::process::id()))
 }
 
 impl Bench {
@@ -118,20 +127,37 @@ impl Bench {
     }
 
     fn with_policy(policy: &str, dry_run: bool, limit_bytes_per_s: u64) -> Result<Self, Error> {
+        Self::with_memory(policy, dry_run, limit_bytes_per_s, "default", "0-1")
+    }
+
+    /// `policy_of_memory` as in numa_maps; `allowed` are the nodes that the process may use.
+    fn with_memory(
+        policy: &str,
+        dry_run: bool,
+        limit_bytes_per_s: u64,
+        policy_of_memory: &str,
+        allowed: &str,
+    ) -> Result<Self, Error> {
         let machine = tempfile::tempdir().unwrap();
-        symlink("/proc", machine.path().join("proc")).unwrap();
         write_node(machine.path(), 0, "0-1\n");
         write_node(machine.path(), 1, "\n");
         let root = Root::at(machine.path());
         let memory = Reservation::anonymous(CHUNKS * CHUNK_BYTES as usize).unwrap();
         let base = memory.base() as u64;
+        let process = process(machine.path());
+        fs::create_dir_all(&process).unwrap();
+        let end = base + memory.len() as u64;
+        fs::write(process.join("maps"), format!("{base:x}-{end:x} rw-p 00000000 00:00 0\n")).unwrap();
+        fs::write(process.join("numa_maps"), format!("{base:x} {policy_of_memory}\n{end:x} default stack\n"))
+            .unwrap();
+        fs::write(process.join("status"), format!("Mems_allowed_list:\t{allowed}\n")).unwrap();
         let nodes = (0..CHUNKS as u64).map(|at| (base / CHUNK_BYTES + at, 0)).collect();
         let latencies = vec![Some((100.0, 100.0)), Some((120.0, 100.0))];
         let books = Rc::new(RefCell::new(Books { nodes, latencies, ..Books::default() }));
         let fake = Fake(Rc::clone(&books), base);
         let interval = Duration::from_millis(400);
         let settings = Settings { policy: policy.into(), dry_run, limit_bytes_per_s, interval };
-        let topology = Topology::read(&root, false).unwrap();
+        let topology = Topology::read(&root, std::process::id(), false)?;
         let target = Target::new(std::process::id()).unwrap();
         let (tracker, latency, mover) = (Box::new(fake.clone()), Box::new(fake.clone()), Box::new(fake));
         let daemon = Daemon::new(root, settings, target, topology, tracker, latency, mover)?;
@@ -140,6 +166,17 @@ impl Bench {
 
     fn steps(&mut self, count: usize) -> Vec<Report> {
         (0..count).map(|_| self.daemon.step().unwrap()).collect()
+    }
+
+    /// Nodes are read anew every two seconds.
+    fn steps_until_error(&mut self) -> Error {
+        let begin = Instant::now();
+        loop {
+            match self.daemon.step() {
+                Err(error) => return error,
+                Ok(_) => assert!(begin.elapsed() < Duration::from_secs(60)),
+            }
+        }
     }
 
     /// The part of the hot chunks on node 0.
@@ -180,11 +217,86 @@ fn a_dry_run_moves_nothing_and_says_what_it_would() {
 }
 
 #[test]
-fn no_more_than_the_limit_is_moved() {
-    // Steps are a millisecond apart: no chunk fits what may be moved in one.
-    let mut bench = Bench::new(false, 1 << 20);
+fn a_low_limit_is_kept_to_and_does_not_stop_everything() {
+    // Steps are a millisecond apart: in one of them far less than a chunk may be moved.
+    let limit = 200_000_000;
+    let begin = Instant::now();
+    let mut bench = Bench::new(false, limit);
+    while bench.books.borrow().asked.len() < 8 {
+        bench.steps(1);
+        assert!(begin.elapsed() < Duration::from_secs(60), "nothing moves");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let moved = bench.books.borrow().asked.len() as u64 * CHUNK_BYTES;
+    let most = limit as f64 * begin.elapsed().as_secs_f64() + CHUNK_BYTES as f64;
+    assert!(moved as f64 <= most, "{moved} bytes, {most} allowed");
+}
+
+#[test]
+fn room_that_others_take_or_free_is_noticed() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    let begin = Instant::now();
+    write_free(bench.machine.path(), 1, 0);
+    let mut has_failed = false;
+    loop {
+        let full = bench.daemon.step().unwrap().failures.full;
+        has_failed |= full > 0;
+        if has_failed && full == 0 {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "moves are planned into a full node");
+    }
+    assert!(bench.books.borrow().asked.is_empty());
+    write_free(bench.machine.path(), 1, 2 << 20);
+    while bench.books.borrow().asked.is_empty() {
+        bench.steps(1);
+        assert!(begin.elapsed() < Duration::from_secs(60), "room that was freed is not used");
+    }
+}
+
+#[test]
+fn memory_that_its_owner_placed_stays() {
+    for placed in ["bind:0", "prefer:0", "interleave:0-1"] {
+        let mut bench = Bench::with_memory("equal", false, UNLIMITED, placed, "0-1").unwrap();
+        bench.steps(30);
+        assert!(bench.books.borrow().asked.is_empty(), "{placed}");
+    }
+}
+
+#[test]
+fn memory_whose_placement_is_unknown_stays() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    let process = process(bench.machine.path());
+    // The mapping begins elsewhere now, and `numa_maps` does not tell of it.
+    let (half, end) =
+        (bench.base + CHUNKS as u64 / 2 * CHUNK_BYTES, bench.base + CHUNKS as u64 * CHUNK_BYTES);
+    fs::write(process.join("maps"), format!("{half:x}-{end:x} rw-p 00000000 00:00 0\n")).unwrap();
+    fs::write(process.join("numa_maps"), "").unwrap();
+    // Mappings are read again every two seconds.
+    let begin = Instant::now();
+    while bench.daemon.step().unwrap().accessed_bytes > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it is still managed");
+    }
+    bench.books.borrow_mut().asked.clear();
+    bench.books.borrow_mut().latencies[0] = Some((400.0, 100.0));
     bench.steps(30);
     assert!(bench.books.borrow().asked.is_empty());
+}
+
+#[test]
+fn a_process_that_may_use_one_node_is_told_so() {
+    let refused = Bench::with_memory("equal", false, UNLIMITED, "default", "0").err().expect("one node");
+    assert!(matches!(refused, Error::Confined { allowed: 1, all: 2, .. }), "{refused}");
+    assert!(refused.to_string().contains("cpuset.mems"), "{refused}");
+}
+
+#[test]
+fn a_node_that_is_taken_from_the_process_ends_it() {
+    let mut bench = Bench::new(false, UNLIMITED);
+    let status = process(bench.machine.path()).join("status");
+    fs::write(status, "Mems_allowed_list:\t1\n").unwrap();
+    let error = bench.steps_until_error();
+    assert!(matches!(error, Error::NodesGone(1)), "{error}");
 }
 
 #[test]
@@ -201,15 +313,18 @@ fn without_latencies_nothing_is_decided_and_it_is_said() {
 
 #[test]
 fn a_chunk_that_cannot_be_moved_is_left_alone() {
-    let mut bench = Bench::new(false, UNLIMITED);
-    bench.books.borrow_mut().refuse = Some(Refusal::Shared);
-    bench.steps(60);
-    let mut asked = bench.books.borrow().asked.clone();
-    assert!(!asked.is_empty() && bench.daemon.counters().failures.shared == asked.len() as u64);
-    asked.sort_unstable();
-    let all = asked.len();
-    asked.dedup();
-    assert_eq!(asked.len(), all, "each was tried once");
+    for refusal in [Refusal::Shared, Refusal::Forbidden] {
+        let mut bench = Bench::new(false, UNLIMITED);
+        bench.books.borrow_mut().refuse = Some(refusal);
+        bench.steps(60);
+        let mut asked = bench.books.borrow().asked.clone();
+        let failures = bench.daemon.counters().failures;
+        assert!(!asked.is_empty() && failures.shared + failures.node == asked.len() as u64, "{failures:?}");
+        asked.sort_unstable();
+        let all = asked.len();
+        asked.dedup();
+        assert_eq!(asked.len(), all, "each was tried once");
+    }
 }
 
 #[test]
@@ -231,14 +346,7 @@ fn a_tracker_that_stops_is_an_error() {
 fn a_node_that_goes_offline_ends_it() {
     let mut bench = Bench::new(false, UNLIMITED);
     fs::remove_dir_all(bench.machine.path().join("sys/devices/system/node/node1")).unwrap();
-    let begin = std::time::Instant::now();
-    let error = loop {
-        match bench.daemon.step() {
-            Err(error) => break error,
-            // Nodes are read anew every two seconds.
-            Ok(_) => assert!(begin.elapsed() < Duration::from_secs(60)),
-        }
-    };
+    let error = bench.steps_until_error();
     assert!(matches!(error, Error::NodesGone(1)), "{error}");
 }
 

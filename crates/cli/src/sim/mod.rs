@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use warmset_sim::{SHIPPED, Scenario};
+use warmset_sim::{SHIPPED, Scenario, Shipped};
 
 use crate::args::SimArgs;
 
@@ -43,8 +43,8 @@ pub fn run(args: &SimArgs) -> io::Result<ExitCode> {
 
 /// The text of a shipped scenario, or of a file.
 fn read(name: &str) -> io::Result<String> {
-    if let Some((_, text)) = SHIPPED.iter().find(|known| known.0 == name) {
-        return Ok((*text).into());
+    if let Some(known) = SHIPPED.iter().find(|known| known.name == name) {
+        return Ok(known.text.into());
     }
     let length = match fs::metadata(name) {
         Ok(found) => found.len(),
@@ -69,7 +69,7 @@ fn named(name: &str, error: &io::Error) -> io::Error {
 
 fn list() -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
-    for (name, text) in SHIPPED {
+    for Shipped { name, text, .. } in SHIPPED {
         let about = text.lines().next().unwrap_or_default().trim_start_matches("# ");
         writeln!(out, "{name:<18} {about}")?;
     }

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use warmset_sim::{Outcome, POLICIES, Point, Scenario, best_static, draw_timelines, run as simulate};
+use warmset_sim::{
+    KNOWN_POLICIES, Outcome, POLICIES, Point, Scenario, best_static, draw_timelines, run as simulate,
+};
 
 use crate::args::SimArgs;
 
@@ -36,8 +38,9 @@ pub fn run(args: &SimArgs, scenario: &Scenario, threads: usize) -> io::Result<()
     } else {
         args.compare.iter().map(String::as_str).collect()
     };
-    if let Some(unknown) = wanted.iter().find(|policy| !POLICIES.contains(policy)) {
-        let text = format!("--compare: there is no policy {unknown}; policies: {}", POLICIES.join(", "));
+    if let Some(unknown) = wanted.iter().find(|policy| !KNOWN_POLICIES.contains(policy)) {
+        let known = KNOWN_POLICIES.join(", ");
+        let text = format!("--compare: there is no policy {unknown}; policies: {known}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let outcomes = all(scenario, &wanted, threads);

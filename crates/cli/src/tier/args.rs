@@ -20,8 +20,8 @@ pub struct TierArgs {
     /// Stop after one decision
     #[arg(long)]
     pub once: bool,
-    /// The most that is moved, in MB per second
-    #[arg(long, value_name = "MB/s", default_value_t = 1000)]
+    /// The most that is moved, in MB per second, both ways together
+    #[arg(long, value_name = "MB/s", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
     /// Milliseconds between two decisions, 100 at least
     #[arg(long, value_name = "MS", default_value_t = 400, value_parser = clap::value_parser!(u64).range(100..=600_000))]

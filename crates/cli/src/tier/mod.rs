@@ -47,6 +47,8 @@ pub fn run(wanted: &TierArgs) -> io::Result<ExitCode> {
         .and_then(|stop| manage(wanted, pid, program.as_mut(), &stop));
     let code = match outcome {
         Ok(()) => 0,
+        // It ended before it could be looked at: there is nothing to be said.
+        Err(Failure::Tier(Error::NoProcess(_))) if program.as_mut().is_some_and(Program::has_ended) => 0,
         Err(Failure::Tier(error)) => {
             writeln!(io::stderr(), "warmset: {error}")?;
             code(&error)
@@ -84,7 +86,7 @@ impl From<io::Error> for Failure {
 fn code(error: &Error) -> u8 {
     match error {
         Error::NoLoads(error) if error.kind() == io::ErrorKind::PermissionDenied => PERMISSION,
-        Error::OneNode(_) | Error::NoLatency(_) | Error::NoLoads(_) => MACHINE,
+        Error::OneNode(_) | Error::Confined { .. } | Error::NoLatency(_) | Error::NoLoads(_) => MACHINE,
         Error::Damon(DamonError::Denied { .. }) | Error::OtherUser { .. } | Error::MayNotMove { .. } => {
             PERMISSION
         }
@@ -140,7 +142,7 @@ fn manage(
 fn daemon(wanted: &TierArgs, pid: u32, interval: Duration) -> Result<Daemon, Failure> {
     let root = Root::live();
     let target = Target::new(pid)?;
-    let topology = Topology::read(&root, wanted.dry_run)?;
+    let topology = Topology::read(&root, pid, wanted.dry_run)?;
     let settings = Settings {
         policy: wanted.policy.clone(),
         dry_run: wanted.dry_run,

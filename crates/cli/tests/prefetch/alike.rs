@@ -77,13 +77,21 @@ fn what_cannot_be_started_is_told_as_a_shell_does() {
     }
 }
 
+/// The same with the default actions for signals: who runs the tests in the background has SIGINT ignored.
+fn interruptible(command: &Command) -> Command {
+    let mut prefixed = Command::new("/usr/bin/env");
+    prefixed.arg("--default-signal=HUP,INT,QUIT,TERM").arg(command.get_program()).args(command.get_args());
+    prefixed
+}
+
 /// A shell that says when it is ready, and ends with code 0 by SIGTERM and 5 by SIGINT.
 fn waiting(place: &Place, way: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
     let line = "trap 'echo ended; exit 0' TERM; trap 'echo ended; exit 5' INT; echo ready; \
                 while test -e \"$1\"; do sleep 0.02; done";
     let mut words = ["/bin/sh", "-c", line, "sh"].map(str::to_owned).to_vec();
     words.push(place.path("first").to_str().unwrap().to_owned());
-    let mut started = place.warmset(way, &words);
+    let mut started = interruptible(&place.warmset(way, &words));
+    started.env("XDG_DATA_HOME", place.path("data")).stdin(Stdio::null());
     let mut started = started.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(started.stdout.take().unwrap());
     let mut said = String::new();
@@ -118,7 +126,7 @@ fn a_program_that_ctrl_c_ends_is_recorded() {
     for way in [&["learn", "--user"][..], &["learn"]] {
         // `script` makes a terminal, whose control-C goes to all of them.
         let line = "echo ready; exec sleep 60";
-        let command = place.warmset(way, &["/bin/sh".into(), "-c".into(), line.into()]);
+        let command = interruptible(&place.warmset(way, &["/bin/sh".into(), "-c".into(), line.into()]));
         let words: Vec<String> = std::iter::once(command.get_program())
             .chain(command.get_args())
             .map(|word| format!("'{}'", word.to_str().unwrap()))

@@ -1,6 +1,6 @@
 //! How much of the accesses should change tier so that latencies become equal: Colloid's two forms.
 
-use super::{Tier, TierCounters};
+use super::{LINE_BYTES, Tier, TierCounters};
 
 /// How the size of a shift is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,15 @@ pub struct Shift {
     pub promote: bool,
     /// The share of all accesses that should change tier; 0 for nothing.
     pub share: f64,
+}
+
+impl Shift {
+    /// The dynamic migration limit: no more bytes than the shifted accesses themselves read in the quantum.
+    #[must_use]
+    pub fn bytes_max(&self, pair: &Pair, elapsed_ns: u64) -> f64 {
+        let rate = pair.rate_default + pair.rate_alternate;
+        self.share * rate * LINE_BYTES * elapsed_ns as f64
+    }
 }
 
 /// The state of the search for a balance.
@@ -207,6 +216,13 @@ mod tests {
         assert!(balance.step(&pair(0.4, 100.0, 100.0)).share.abs() < 1e-12);
         let shift = balance.step(&pair(0.4, 102.0, 100.0));
         assert!(!shift.promote && shift.share > 0.0 && shift.share < 0.02);
+    }
+
+    #[test]
+    fn a_shift_moves_no_more_bytes_than_its_accesses_read() {
+        let shift = Shift { promote: true, share: 0.1 };
+        // A tenth of 1 line per ns, for a microsecond.
+        assert!((shift.bytes_max(&pair(0.4, 100.0, 200.0), 1000) - 6400.0).abs() < 1e-9);
     }
 
     #[test]

@@ -87,6 +87,8 @@ pub struct Climb {
     /// Whether heat goes to the tier that was faster when the search began.
     up: bool,
     step: f64,
+    /// The share that a step begins with when no better is known.
+    first: f64,
     left: f64,
     wait_ns: f64,
     now: Mean,
@@ -110,13 +112,16 @@ impl Climb {
     /// Begins with a step of the size that the difference of the latencies calls for, towards the faster tier; a search
     /// that repeats one begins with a small step.
     #[must_use]
-    pub fn new(gap: f64, repeated: bool) -> Self {
+    pub fn new(gap: f64, repeated: bool, first: f64) -> Self {
         let sweeps = gap > 0.3;
-        let step = if sweeps { 1.0 } else { STEP_FIRST * if repeated { 0.5 } else { 1.0 } };
+        let first = first.clamp(STEP_MIN, STEP_FIRST);
+        let small = first.min(STEP_FIRST * if repeated { 0.5 } else { 1.0 });
+        let step = if sweeps { 1.0 } else { small };
         Self {
             phase: if sweeps { Phase::Move } else { Phase::Measure },
             up: true,
             step,
+            first,
             left: step,
             wait_ns: 0.0,
             now: Mean::default(),
@@ -147,6 +152,12 @@ impl Climb {
     #[must_use]
     pub fn measured_ns(&self) -> Option<f64> {
         (self.phase == Phase::Measure).then_some(self.now.time_ns)
+    }
+
+    /// How far from where it began it has come.
+    #[must_use]
+    pub fn distance(&self) -> f64 {
+        self.at.abs()
     }
 
     /// Whether the long first step is under way.
@@ -239,7 +250,7 @@ impl Climb {
             // The long step was judged under way; small ones now find the best nearby.
             (self.sweeps, self.gentle) = (false, true);
             let on = if self.up { 1.0 } else { -1.0 };
-            return self.go(STEP_FIRST * 0.5 * if self.fell { -on } else { on });
+            return self.go(self.first.min(STEP_FIRST * 0.5) * if self.fell { -on } else { on });
         }
         let last = if self.up { self.step } else { -self.step };
         let wanted = match self.points.len() {
@@ -263,8 +274,11 @@ impl Climb {
     /// The step to the best point of the curve, at most twice the last one.
     fn best(&self) -> f64 {
         let (slope, bend) = self.curve();
-        let most =
-            (2.0 * self.step).max(STEP_FIRST * 0.5).min(if self.gentle { STEP_FIRST } else { STEP_MAX });
+        let most = (2.0 * self.step).max(self.first.min(STEP_FIRST * 0.5)).min(if self.gentle {
+            STEP_FIRST
+        } else {
+            STEP_MAX
+        });
         if bend < 0.0 { (-0.5 * slope / bend).clamp(-most, most) } else { most.copysign(slope) }
     }
 
@@ -342,7 +356,7 @@ mod tests {
     /// Runs the search on a known curve whose best share is `best`; gives the share it ends at.
     fn search(best: f64, start: f64, gap: f64) -> f64 {
         let mut share = start;
-        let mut climb = Climb::new(gap, false);
+        let mut climb = Climb::new(gap, false, STEP_FIRST);
         for _ in 0..10_000 {
             if let Some((up, left)) = climb.wanted() {
                 let step = left.min(0.005).min(if up { 1.0 - share } else { share });

@@ -32,7 +32,7 @@ impl Equal {
     /// Nothing known.
     #[must_use]
     pub fn new(layout: Layout) -> Self {
-        let seen = Smoothed::new(layout.capacity_pages.len(), 0.3);
+        let seen = Smoothed::new(layout.tiers, 0.3);
         Self { layout, heat: Heat::of_relative_weights(), seen, shifting: false }
     }
 

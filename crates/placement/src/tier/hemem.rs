@@ -1,9 +1,7 @@
 //! `HeMem`: sampled accesses, hot at eight samples, hot pages into the default tier; with or without Colloid.
 
 use super::colloid::{first, select};
-use super::{
-    Balance, Form, LINE_BYTES, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking,
-};
+use super::{Balance, Form, Layout, Move, PageShares, Quantum, Room, Smoothed, Tier, TierPolicy, Tracking};
 
 /// A page is hot from this many samples on.
 const HOT: f32 = 8.0;
@@ -52,12 +50,10 @@ impl HeMem {
     fn colloid(&mut self, quantum: &Quantum<'_>, pages_max: usize, room: &mut Room) {
         let (Some(pair), Some(balance)) = (self.seen.pair(), &mut self.balance) else { return };
         let shift = balance.step(&pair);
-        // No more bytes than the shifted accesses themselves read in the quantum. Less than a page is kept for later.
+        // Less than a page is kept for later.
         let page = self.layout.page_bytes.max(1) as f64;
-        let rate = pair.rate_default + pair.rate_alternate;
         let most = page * pages_max as f64;
-        self.allowed =
-            (self.allowed + shift.share * rate * LINE_BYTES * quantum.elapsed_ns as f64).min(most + page);
+        self.allowed = (self.allowed + shift.bytes_max(&pair, quantum.elapsed_ns)).min(most + page);
         let pages = ((self.allowed / page) as usize).min(pages_max);
         if pages > 0 {
             let before = room.count();

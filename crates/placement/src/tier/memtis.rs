@@ -10,6 +10,9 @@ const BINS: usize = 16;
 /// The part of the default tier that is kept free.
 const RESERVE: f64 = 0.03;
 
+/// With Colloid, moved at most in a quantum: 1,310,720 small pages.
+const SHIFT_BYTES_MAX: f64 = 1_310_720.0 * 4096.0;
+
 /// Sampling may take this part of a core.
 const SAMPLING_PART: f64 = 0.03;
 /// What a sample costs; assumed.
@@ -60,8 +63,8 @@ impl Memtis {
     }
 
     /// The smallest bin such that the pages in it and above fit into the default tier.
-    fn threshold(&self) -> usize {
-        let room = self.layout.capacity_pages.first().copied().unwrap_or(0) as f64 * (1.0 - RESERVE);
+    fn threshold(&self, quantum: &Quantum<'_>) -> usize {
+        let room = quantum.capacity_pages.first().copied().unwrap_or(0) as f64 * (1.0 - RESERVE);
         let mut bins = [0_u64; BINS];
         self.heat.iter().for_each(|heat| bins[bin(*heat)] += 1);
         let mut above = 0;
@@ -101,11 +104,13 @@ impl TierPolicy for Memtis {
         if let Some(balance) = &mut self.balance {
             if let Some(pair) = self.seen.pair() {
                 let shift = balance.step(&pair);
+                let bytes_max = shift.bytes_max(&pair, quantum.elapsed_ns).min(SHIFT_BYTES_MAX);
+                let pages_max = pages_max.min((bytes_max / self.layout.page_bytes.max(1) as f64) as usize);
                 PageShares::new(&self.heat, 2.0).shift(quantum, shift, pages_max, &mut room);
             }
             return room.moves();
         }
-        let threshold = self.threshold();
+        let threshold = self.threshold(quantum);
         let pages = |tier, hot: bool| -> Vec<u32> {
             (0_u32..)
                 .zip(quantum.residency)

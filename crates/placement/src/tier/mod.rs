@@ -34,8 +34,8 @@ pub const NOWHERE: Tier = Tier::MAX;
 /// What does not change while a policy runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// How many pages each tier may hold.
-    pub capacity_pages: Vec<u64>,
+    /// How many tiers there are.
+    pub tiers: usize,
     /// The size of a page.
     pub page_bytes: u64,
 }
@@ -97,6 +97,8 @@ pub struct Quantum<'a> {
     pub samples: &'a [PageSample],
     /// How many accesses a weight of 1 stands for; 0 if weights are only relative to each other.
     pub accesses_per_weight: f64,
+    /// How many pages each tier may hold now.
+    pub capacity_pages: &'a [u64],
     /// Where each page is now.
     pub residency: &'a [Tier],
     /// How many bytes the mover can copy into each tier before the next call.

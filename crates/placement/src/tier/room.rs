@@ -17,7 +17,8 @@ impl Room {
     /// What is free at the start of a quantum.
     #[must_use]
     pub fn new(layout: &Layout, quantum: &Quantum<'_>) -> Self {
-        let mut free = layout.capacity_pages.clone();
+        let mut free = quantum.capacity_pages.to_vec();
+        free.resize(layout.tiers, 0);
         for (tier, pages) in (0_u8..).zip(&mut free) {
             // Blocks of less than 256, so that a byte counts each of them.
             let blocks = quantum.residency.chunks(128);

@@ -37,8 +37,14 @@ const PLAN_NS: f64 = 1e8;
 const DRIFT_NS: f64 = 5e8;
 /// Two pages are exchanged then if their heat differs by this many deviations of their counts.
 const DRIFT_DEVIATIONS: f64 = 4.0;
-/// The same for the search while copies are limited.
-const LIMITED_DEVIATIONS: f64 = 1.5;
+/// The same for the search.
+const SEARCH_DEVIATIONS: f64 = 1.5;
+/// Once heat was counted for this long (the slow sum's half-life), its order does not get much better.
+const KNOWN_NS: f64 = 8e9;
+/// A step of the search takes no longer than this.
+const STEP_NS: f64 = 3e9;
+/// Where no pair of tiers has moved more of the accesses than this, a second round would find nothing new.
+const ROUND_MOVED: f64 = 0.03;
 
 /// After something changed, accesses per tier are counted for this long before the search.
 const LISTEN_NS: f64 = 1e8;
@@ -58,6 +64,8 @@ struct Listen {
     left_ns: f64,
     /// Weight of the samples per tier; empty while heat is gathered.
     weight: Vec<f64>,
+    /// Latencies before the change.
+    before: Vec<f64>,
     long: bool,
 }
 
@@ -85,6 +93,10 @@ pub struct Warm {
     pair: (Tier, Tier),
     /// The pairs are searched once more, with short steps.
     again: bool,
+    /// Whether a search of this round has changed much.
+    has_moved: bool,
+    /// Pages per ns that the mover can copy.
+    mover_per_ns: f64,
     climb: Option<Climb>,
     listen: Option<Listen>,
     /// The least latency of each tier so far; 0 where none is known.
@@ -107,7 +119,7 @@ impl Warm {
     /// Nothing known.
     #[must_use]
     pub fn new(layout: Layout) -> Self {
-        let seen = Smoothed::new(layout.capacity_pages.len(), 1.0);
+        let seen = Smoothed::new(layout.tiers, 1.0);
         Self {
             layout,
             heat: Heat::default(),
@@ -116,6 +128,8 @@ impl Warm {
             pairs: Vec::new(),
             pair: (0, 1),
             again: false,
+            has_moved: false,
+            mover_per_ns: 0.0,
             climb: None,
             listen: None,
             least: Vec::new(),
@@ -131,7 +145,7 @@ impl Warm {
     }
 
     fn latencies(&self) -> Vec<f64> {
-        (0..self.layout.capacity_pages.len()).map(|at| self.latency(at)).collect()
+        (0..self.layout.tiers).map(|at| self.latency(at)).collect()
     }
 
     fn latency(&self, tier: usize) -> f64 {
@@ -139,7 +153,7 @@ impl Warm {
     }
 
     fn note_least(&mut self) {
-        self.least.resize(self.layout.capacity_pages.len(), 0.0);
+        self.least.resize(self.layout.tiers, 0.0);
         for at in 0..self.least.len() {
             let now = self.latency(at);
             if now > 0.0 && (self.least[at] == 0.0 || now < self.least[at]) {
@@ -177,10 +191,10 @@ impl Warm {
 
     fn listen(&mut self, long: bool) {
         self.climb = None;
-        self.rest.clear();
+        let before = std::mem::take(&mut self.rest);
         self.served = [Vec::new(), Vec::new()];
-        let weight = vec![0.0; self.layout.capacity_pages.len()];
-        self.listen = Some(Listen { left_ns: LISTEN_NS, weight, long });
+        let weight = vec![0.0; self.layout.tiers];
+        self.listen = Some(Listen { left_ns: LISTEN_NS, weight, before, long });
     }
 
     fn hear(&mut self, quantum: &Quantum<'_>) {
@@ -195,9 +209,10 @@ impl Warm {
             self.listen = Some(listen);
         } else if self.is_stale(quantum, &listen.weight) {
             self.heat.forget();
-            self.listen = Some(Listen { left_ns: LEARN_NS, weight: Vec::new(), long: true });
+            self.listen = Some(Listen { left_ns: LEARN_NS, long: true, ..Listen::default() });
         } else {
-            self.begin(listen.long);
+            // Smoothed latencies show the whole of a change only now.
+            self.begin(listen.long || self.change_from(&listen.before) > BAND_LONG);
         }
     }
 
@@ -217,8 +232,9 @@ impl Warm {
     /// Searches all pairs of tiers, the slowest against the fastest first; after long steps a second time with short ones.
     fn begin(&mut self, long: bool) {
         // With two tiers there is one pair, and nothing that a later pair could have changed.
-        self.again = long && self.layout.capacity_pages.len() > 2;
+        self.again = long && self.layout.tiers > 2;
         self.short.clear();
+        self.has_moved = false;
         self.is_limited = false;
         self.list_pairs();
         self.next_pair(long, false);
@@ -232,8 +248,17 @@ impl Warm {
         }
     }
 
+    /// The share of the accesses that a step of the search can move in its time, judged by the page of a mean access.
+    fn step_first(&mut self) -> f64 {
+        let heat = self.heat.rates();
+        let all = sum(heat).max(f64::MIN_POSITIVE);
+        let squares: f64 = heat.iter().map(|heat| f64::from(*heat) * f64::from(*heat)).sum();
+        self.mover_per_ns * GENTLE * STEP_NS * squares / (all * all)
+    }
+
     fn next_pair(&mut self, long: bool, repeated: bool) {
         self.plan = Plan::default();
+        let first = self.step_first();
         self.climb = self.pairs.pop().map(|pair| {
             self.pair = pair;
             let (low, high) = (self.latency(pair.0.into()), self.latency(pair.1.into()));
@@ -242,13 +267,13 @@ impl Warm {
                 self.pair = (pair.1, pair.0);
             }
             let gap = if long { (high - low).abs() / low.min(high).max(1.0) } else { 0.0 };
-            Climb::new(gap, repeated)
+            Climb::new(gap, repeated, first)
         });
     }
 
-    /// By which part the latency that changed most differs from the one at rest.
-    fn change(&self) -> f64 {
-        let parts = self.latencies().into_iter().zip(&self.rest).filter(|(_, then)| **then > 0.0);
+    /// By which part the latency that changed most differs from what it was.
+    fn change_from(&self, before: &[f64]) -> f64 {
+        let parts = self.latencies().into_iter().zip(before).filter(|(_, then)| **then > 0.0);
         parts.map(|(now, then)| (now / then - 1.0).abs()).fold(0.0, f64::max)
     }
 
@@ -310,13 +335,7 @@ impl Warm {
         room: &mut Room,
     ) -> (f64, bool) {
         let most = self.pages_max(quantum, from, to);
-        // At rest, and where copies are dear, only heat that is no chance counts.
         self.is_limited |= (most as u64) < self.mover_pages(quantum);
-        let deviations = match (self.climb.is_none(), self.is_limited) {
-            (true, _) => DRIFT_DEVIATIONS,
-            (false, true) => LIMITED_DEVIATIONS,
-            (false, false) => 0.0,
-        };
         if most == 0 {
             return (0.0, true);
         }
@@ -360,6 +379,13 @@ impl Warm {
             let full = room.into_tier(to) == 0;
             let gain = heat(page) - if full { out.map_or(f64::MAX, heat) } else { 0.0 };
             let by_chance = (out.map_or(0.0, heat) + heat(page)) / window_ns;
+            // At rest, where copies are dear, and for exchanges by heat that will not be known better, chance does not count.
+            let is_dear = self.is_limited || (full && window_ns >= KNOWN_NS);
+            let deviations = match (self.climb.is_none(), is_dear) {
+                (true, _) => DRIFT_DEVIATIONS,
+                (false, true) => SEARCH_DEVIATIONS,
+                (false, false) => 0.0,
+            };
             if gain * gain < deviations * deviations * by_chance {
                 return (share - left / all, false);
             }
@@ -382,9 +408,11 @@ impl Warm {
         let Some(climb) = &mut self.climb else { return };
         climb.saw(value, count, quantum.elapsed_ns as f64);
         if climb.done() {
+            self.has_moved |= climb.distance() > ROUND_MOVED;
             if climb.is_short() {
                 self.short.push(self.pair);
             }
+            self.again &= !self.pairs.is_empty() || self.has_moved;
             if self.pairs.is_empty() && self.again {
                 self.again = false;
                 self.list_pairs();
@@ -399,7 +427,7 @@ impl Warm {
             // Copies change latencies here.
             self.rest.clear();
         }
-        if !self.rest.is_empty() && self.change() > BAND_LONG {
+        if !self.rest.is_empty() && self.change_from(&self.rest) > BAND_LONG {
             // Something else than this search changed the latencies.
             self.listen(true);
         } else if let Some((up, left)) = wanted {
@@ -426,7 +454,7 @@ impl Warm {
         if self.rest.is_empty() {
             self.rest = self.latencies();
         }
-        let change = if self.is_shifted(quantum) { f64::INFINITY } else { self.change() };
+        let change = if self.is_shifted(quantum) { f64::INFINITY } else { self.change_from(&self.rest) };
         if change > BAND {
             let [_, least, most] = HORIZON_NS;
             self.horizon_ns = (0.5 * (self.horizon_ns + self.balanced_ns)).clamp(least, most);
@@ -440,7 +468,7 @@ impl Warm {
     /// Whether the tiers serve other parts of the accesses than at the beginning of this rest: other pages became hot.
     fn is_shifted(&mut self, quantum: &Quantum<'_>) -> bool {
         let [before, now] = &mut self.served;
-        now.resize(self.layout.capacity_pages.len(), 0.0);
+        now.resize(self.layout.tiers, 0.0);
         for sample in quantum.samples {
             if let Some(sum) = now.get_mut(usize::from(sample.tier)) {
                 *sum += sample.weight;
@@ -517,6 +545,7 @@ impl TierPolicy for Warm {
         self.seen.set_gain(1.0 - (-elapsed / SMOOTH_NS).exp());
         self.seen.add(quantum.tiers);
         self.note_least();
+        self.mover_per_ns = self.mover_pages(quantum) as f64 / elapsed.max(1.0);
         self.age_ns += elapsed;
         if self.age_ns < START_NS || self.seen.by_latency().len() < 2 {
             return Vec::new();

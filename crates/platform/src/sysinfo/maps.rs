@@ -90,20 +90,42 @@ fn mapping(text: &str) -> Option<Mapping> {
     ours.then_some(line.mapping)
 }
 
-/// The first addresses of mappings that their owner placed (`bind`, `interleave`), and of those on huge pages larger
-/// than 2 MiB. Reading it walks all page tables of the process.
-pub fn placed(root: &Root, pid: u32) -> Vec<u64> {
-    let text = root.text(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
-    text.lines().filter_map(placed_line).collect()
+/// The addresses whose pages may go to any node, in ascending order: not where their owner placed them (`bind`, `interleave`,
+/// `prefer`), nor on huge pages larger than 2 MiB. A range ends where the next mapping begins, so it may hold addresses that are
+/// not mapped; the last mapping (a stack) is left out. Reading it walks all page tables of the process. `None` where the file
+/// cannot be read.
+pub fn unplaced(root: &Root, pid: u32) -> Option<Vec<Mapping>> {
+    Some(unplaced_ranges(&root.text(format!("/proc/{pid}/numa_maps"))?))
 }
 
-fn placed_line(line: &str) -> Option<u64> {
+fn unplaced_ranges(text: &str) -> Vec<Mapping> {
+    let lines: Vec<(u64, bool)> = text.lines().filter_map(placed_line).collect();
+    let free = lines.windows(2).filter(|pair| !pair[0].1 && pair[0].0 < pair[1].0);
+    free.map(|pair| Mapping { start: pair[0].0, end: pair[1].0 }).collect()
+}
+
+/// The first address of a mapping, and whether its pages are to stay where they are.
+fn placed_line(line: &str) -> Option<(u64, bool)> {
     let mut words = line.split_whitespace();
     let start = u64::from_str_radix(words.next()?, 16).ok()?;
     let policy = words.next()?;
     let kib = words.find_map(|word| word.strip_prefix("kernelpagesize_kB=")?.parse::<u64>().ok());
-    let bound = ["bind", "interleave", "weighted"].iter().any(|name| policy.starts_with(name));
-    (bound || kib.is_some_and(|kib| kib > 2048)).then_some(start)
+    let is_placed = ["bind", "interleave", "weighted", "prefer"].iter().any(|name| policy.starts_with(name));
+    Some((start, is_placed || kib.is_some_and(|kib| kib > 2048)))
+}
+
+/// The parts of ascending mappings that lie inside others, which ascend as well.
+#[must_use]
+pub fn inside(mappings: &[Mapping], others: &[Mapping]) -> Vec<Mapping> {
+    let mut parts = Vec::new();
+    let mut first = 0;
+    for mapping in mappings {
+        first += others[first..].partition_point(|other| other.end <= mapping.start);
+        for other in others[first..].iter().take_while(|other| other.start < mapping.end) {
+            parts.push(Mapping { start: mapping.start.max(other.start), end: mapping.end.min(other.end) });
+        }
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -145,10 +167,36 @@ mod tests {
     }
 
     #[test]
-    fn mappings_that_were_placed_are_told() {
-        assert_eq!(placed_line("7f00 bind:1 anon=3 N1=3 kernelpagesize_kB=4"), Some(0x7f00));
-        assert_eq!(placed_line("7f00 default anon=3 N1=3 kernelpagesize_kB=4"), None);
-        assert_eq!(placed_line("7f00 default huge N1=3 kernelpagesize_kB=1048576"), Some(0x7f00));
+    fn mappings_that_were_placed_are_left_out() {
+        for placed in ["bind:1", "interleave:0-1", "weighted interleave:0-1", "prefer:1", "prefer (many):0-1"]
+        {
+            let line = format!("7f00 {placed} anon=3 N1=3 kernelpagesize_kB=4");
+            assert_eq!(placed_line(&line), Some((0x7f00, true)), "{placed}");
+        }
+        assert_eq!(placed_line("7f00 default anon=3 N1=3 kernelpagesize_kB=4"), Some((0x7f00, false)));
+        assert_eq!(placed_line("7f00 local"), Some((0x7f00, false)));
+        assert_eq!(placed_line("7f00 default huge N1=3 kernelpagesize_kB=1048576"), Some((0x7f00, true)));
+        let text = "1000 default\n3000 bind:0\n5000 default anon=1\n6000 default stack\n7000 def";
+        let range = |start, end| Mapping { start, end };
+        assert_eq!(
+            unplaced_ranges(text),
+            [range(0x1000, 0x3000), range(0x5000, 0x6000), range(0x6000, 0x7000)]
+        );
+    }
+
+    #[test]
+    fn parts_inside_other_mappings_are_found() {
+        let map = |parts: &[(u64, u64)]| -> Vec<Mapping> {
+            parts.iter().map(|&(start, end)| Mapping { start, end }).collect()
+        };
+        let others = map(&[(10, 20), (20, 30), (50, 60)]);
+        // Split, grown, moved next to another one, gone.
+        assert_eq!(
+            inside(&map(&[(10, 12), (12, 18), (25, 40), (45, 70)]), &others),
+            map(&[(10, 12), (12, 18), (25, 30), (50, 60)])
+        );
+        assert_eq!(inside(&map(&[(0, 100)]), &others), others);
+        assert_eq!((inside(&others, &[]), inside(&[], &others)), (vec![], vec![]));
     }
 
     proptest::proptest! {

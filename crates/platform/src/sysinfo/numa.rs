@@ -62,16 +62,16 @@ pub fn cpu_count(list: &str) -> usize {
 
 /// The processors that are in use, also those on which this process may not run.
 pub fn online_cpus(root: &Root) -> Vec<u32> {
-    root.text("/sys/devices/system/cpu/online").map(|list| cpus(&list)).unwrap_or_default()
+    root.text("/sys/devices/system/cpu/online").map(|list| listed(&list)).unwrap_or_default()
 }
 
 /// The processors of a node.
 pub fn node_cpus(root: &Root, node: u32) -> Vec<u32> {
-    cpus(&root.text(format!("{NODES}/node{node}/cpulist")).unwrap_or_default())
+    listed(&root.text(format!("{NODES}/node{node}/cpulist")).unwrap_or_default())
 }
 
-/// The processors that a list like `0-3,8,10-11` names; malformed parts name none.
-pub fn cpus(list: &str) -> Vec<u32> {
+/// The processors or nodes that a list like `0-3,8,10-11` names; malformed parts name none.
+pub fn listed(list: &str) -> Vec<u32> {
     let part = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         match (first.parse::<u32>(), last.parse::<u32>()) {
@@ -91,13 +91,13 @@ mod tests {
         assert_eq!(cpu_count("0-3,8,10-11\n"), 7);
         assert_eq!(cpu_count("\n"), 0);
         assert_eq!(cpu_count("3-1,x,5"), 1);
-        assert_eq!(cpus("0-2,8,x\n"), [0, 1, 2, 8]);
+        assert_eq!(listed("0-2,8,x\n"), [0, 1, 2, 8]);
     }
 
     proptest::proptest! {
         #[test]
         fn never_panics(list in "[0-9,-]*") {
-            assert!(cpu_count(&list) <= CPUS_MAX && cpus(&list).len() <= CPUS_MAX);
+            assert!(cpu_count(&list) <= CPUS_MAX && listed(&list).len() <= CPUS_MAX);
         }
     }
 }

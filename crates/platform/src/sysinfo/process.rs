@@ -4,6 +4,7 @@ use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
 use super::Root;
+use super::numa::listed;
 
 /// Number of `CAP_SYS_ADMIN` (linux/capability.h).
 pub const CAP_SYS_ADMIN: u32 = 21;
@@ -71,6 +72,12 @@ pub fn process(root: &Root, pid: u32) -> Option<Process> {
     Some(process)
 }
 
+/// The memory nodes that a process may use (its cpuset); `None` where the kernel does not say.
+pub fn allowed_nodes(root: &Root, pid: u32) -> Option<Vec<u32>> {
+    let status = root.text(format!("/proc/{pid}/status"))?;
+    Some(listed(status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?))
+}
+
 fn user(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
 }
@@ -102,6 +109,16 @@ mod tests {
         assert!(!found.kernel_thread && !found.ended && found.start_ticks > 0, "{found:?}");
         assert_eq!(found.user, Some(rustix::process::getuid().as_raw()));
         assert_eq!(process(&Root::live(), u32::MAX), None);
+    }
+
+    #[test]
+    fn the_nodes_of_a_cpuset_are_told() {
+        let machine = tempfile::tempdir().unwrap();
+        let directory = machine.path().join("proc/7");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("status"), "Name:\tx\nMems_allowed_list:\t0,2-3\n").unwrap();
+        assert_eq!(allowed_nodes(&Root::at(machine.path()), 7), Some(vec![0, 2, 3]));
+        assert_eq!(allowed_nodes(&Root::at(machine.path()), 8), None);
     }
 
     #[test]

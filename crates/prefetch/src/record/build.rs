@@ -114,9 +114,10 @@ pub(super) fn locate(files: &mut [FileRecord], reads: &mut [Read], always: bool)
     }
     for read in reads {
         let record = &files[read.file];
-        if record.rotational
-            && let Ok(file) = fs::File::open(&record.path)
-        {
+        if !record.rotational {
+            continue;
+        }
+        if let Ok(file) = fs::File::open(&record.path) {
             read.disk_offset = warmset_platform::extents::disk_offset(file.as_fd(), read.start).unwrap_or(0);
         }
     }

@@ -147,10 +147,10 @@ fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> (Trace, HashSet<u32>
         match event {
             Event::Fork { process, parent, .. } => {
                 family.insert(*process);
-                if process != parent
-                    && let Some(inherited) = mappings.get(parent).cloned()
-                {
-                    mappings.insert(*process, inherited);
+                if process != parent {
+                    if let Some(inherited) = mappings.get(parent).cloned() {
+                        mappings.insert(*process, inherited);
+                    }
                 }
             }
             Event::Map(mapping) => {

@@ -2,10 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use warmset_sim::{Scenario, run};
-
-const POLICIES: [&str; 8] =
-    ["warm", "equal", "hemem", "hemem+colloid", "tpp", "tpp+colloid", "memtis", "memtis+colloid"];
+use warmset_sim::{KNOWN_POLICIES, Scenario, run};
 
 fuzz_target!(|text: &str| {
     let Ok(mut scenario) = Scenario::parse(text) else { return };
@@ -16,7 +13,7 @@ fuzz_target!(|text: &str| {
     }
     scenario.seconds = 0.5;
     scenario.events.retain(|event| event.at_s < 0.5);
-    let policy = POLICIES[text.len() % POLICIES.len()];
+    let policy = KNOWN_POLICIES[text.len() % KNOWN_POLICIES.len()];
     let outcome = run(&scenario, policy).expect("the policy is known");
     assert!(outcome.gbps.is_finite() && outcome.gbps >= 0.0, "{policy}: {outcome:?}");
     let shares = outcome.timeline.iter().map(|point| point.default_share);

@@ -39,7 +39,7 @@ impl Balance {
         let settings =
             Settings { policy: policy.into(), dry_run: false, limit_bytes_per_s: 1 << 30, interval };
         let target = Target::new(workload.pid()).expect("the workload");
-        let topology = Topology::read(&Root::live(), false).expect("nodes");
+        let topology = Topology::read(&Root::live(), workload.pid(), false).expect("nodes");
         let latency = Box::new(ScriptedSource::open(&script).expect("a script"));
         let mover = Box::new(KernelMover::default());
         let daemon =

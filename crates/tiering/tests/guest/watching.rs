@@ -1,6 +1,6 @@
 //! The tracker, the nodes and the probe.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::eventually;
 use crate::workload::Workload;
 
 pub fn nodes_are_tiers() {
-    let topology = Topology::read(&Root::live(), false).expect("two nodes");
+    let topology = Topology::read(&Root::live(), std::process::id(), false).expect("two nodes");
     assert_eq!(topology.tiers.iter().map(|tier| tier.node).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(topology.tiers.iter().map(|tier| tier.has_cpus).collect::<Vec<_>>(), [true, false]);
 }
@@ -28,7 +28,7 @@ pub fn tracker_finds_the_hot_part() {
     let mut tracker = DamonTracker::start(workload.pid(), Duration::from_millis(200)).expect("DAMON");
     let root = Root::live();
     let mut pages = Pages::default();
-    pages.map(&mappings(&root, workload.pid()).expect("maps"), &HashSet::new());
+    pages.map(&mappings(&root, workload.pid()).expect("maps"));
     let is_hot = |address: u64| (workload.chunk(0)..workload.chunk(hot)).contains(&address);
     let mut found_in_a_row = 0;
     eventually("the hot part is found", Duration::from_secs(100), || {
@@ -89,7 +89,7 @@ pub fn kdamond_state() -> String {
 
 pub fn probe_measures_each_node() {
     let root = Root::live();
-    let topology = Topology::read(&root, false).expect("two nodes");
+    let topology = Topology::read(&root, std::process::id(), false).expect("two nodes");
     let mut probe = ProbeSource::new(&root, &topology).expect("a probe");
     let readings = probe.read(&[Tracked::default(); 2]);
     assert_eq!(readings.len(), 2);

@@ -6,10 +6,9 @@ import io.warmset.rdd.ElementCoder
 import io.warmset.region.NoSpaceException
 import io.warmset.spark.cachedframes.BatchesIntoRegion
 import io.warmset.spark.rddblocks.{ElementPacker, ElementReader, SerialInput, SerialPacker,
-  StoredBytes, UpcomingBlocks}
-import org.apache.spark.TaskContext
+  StoredBytes}
 import org.apache.spark.serializer.SerializationStream
-import org.apache.spark.storage.{BlockId, RDDBlockId}
+import org.apache.spark.storage.BlockId
 import org.apache.spark.storage.memory.warmset.OwnedValues
 
 /**
@@ -78,17 +77,6 @@ private[spark] final class BlockOwnership(
   override def packed(first: Any): Boolean = first.isInstanceOf[StoredBytes]
 
   override def present(values: Iterator[Any]): Iterator[Any] = ElementReader.inTask(values)
-
-  override def read(
-      block: BlockId,
-      values: Array[_],
-      find: BlockId => Option[Array[_]]): Iterator[Any] = block match {
-    case block: RDDBlockId if TaskContext.get() != null =>
-      ElementReader.inTask(UpcomingBlocks.reader(block, values, find))
-    case _ => present(values.iterator)
-  }
-
-  override def left(block: BlockId): Unit = block.asRDDId.foreach(UpcomingBlocks.forget)
 
   override def stream(values: Iterator[Any]): InputStream = SerialInput.inTask(values)
 

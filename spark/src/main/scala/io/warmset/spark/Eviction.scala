@@ -58,8 +58,6 @@ private[spark] object Eviction extends Logging {
       case Right(written) => written
       case Left(full) =>
         SparkInternals.killTaskIfInterrupted()
-        // What nobody reads yet is held, and would stay in the place of others.
-        HeldAhead.letGo()
         if (!evictColdest(store, writing)) throw full
         retry(store, writing, write)
     }

@@ -6,11 +6,11 @@ import java.nio.file.Files
 import scala.annotation.tailrec
 import scala.util.{Failure, Try}
 
-import org.apache.spark.internal.Logging
-
+import com.fasterxml.jackson.databind.ObjectMapper
 import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 import io.warmset.spark.memorysplit.MemorySplit
+import org.apache.spark.internal.Logging
 
 /**
  * The region store of this process, if it has one: executors open it, batches are written to it.
@@ -71,7 +71,6 @@ object StoreHolder extends Logging {
 
   def close(): Unit = synchronized {
     running.foreach(_.split.foreach(_.stop()))
-    HeldAhead.letGo()
     running.foreach(_.store.close())
     running = None
     RegionBlocks.clear()
@@ -131,30 +130,24 @@ object StoreHolder extends Logging {
       directories: Seq[File],
       budgetBytes: Long,
       machine: MemoryRule.Machine): String = {
-    val budgetMax = math.max(budgetBytes, machine.totalBytes)
-    val paths = directories.map(directory => quote(directory.getAbsolutePath)).mkString("[", ",", "]")
-    s"""{"dir":$paths,"budget_bytes":$budgetBytes,""" +
-      s""""budget_bytes_max":$budgetMax,""" +
-      s""""flash_bytes_max":${conf.flashBytesMax.map(_.toString).getOrElse("null")},""" +
-      s""""flash_reserve_bytes":${flashReserveBytes(conf, directories)},""" +
-      s""""huge_pages":${quote(conf.hugePages)},"io":${quote(conf.io)},"names":$names}"""
+    val settings = mapper.createObjectNode().put("budget_bytes", budgetBytes)
+      .put("budget_bytes_max", math.max(budgetBytes, machine.totalBytes))
+      .put("flash_bytes_max", conf.flashBytesMax.map(Long.box).orNull)
+      .put("flash_reserve_bytes", flashReserveBytes(conf, directories))
+      .put("huge_pages", conf.hugePages).put("io", conf.io)
+    val paths = settings.putArray("dir")
+    directories.foreach(directory => paths.add(directory.getAbsolutePath))
+    val named = settings.putObject("names")
+    names.foreach { case (key, setting) => named.put(key, setting.name) }
+    settings.toString
   }
 
+  private val mapper = new ObjectMapper
+
   /** What the store's errors call its settings. */
-  private val names: String = Seq(
+  private val names = Seq(
     "dir" -> WarmsetConf.Directories, "budget_bytes" -> WarmsetConf.Memory,
     "budget_bytes_max" -> WarmsetConf.Memory, "flash_bytes_max" -> WarmsetConf.FlashMax,
     "flash_reserve_bytes" -> WarmsetConf.FlashReserve,
     "huge_pages" -> WarmsetConf.HugePages, "io" -> WarmsetConf.Io)
-    .map { case (key, setting) => quote(key) + ":" + quote(setting.name) }.mkString("{", ",", "}")
-
-  private def quote(text: String): String = {
-    val escaped = text.flatMap {
-      case '"' => "\\\""
-      case '\\' => "\\\\"
-      case c if c < ' ' => f"\\u${c.toInt}%04x"
-      case c => c.toString
-    }
-    "\"" + escaped + "\""
-  }
 }

@@ -144,11 +144,6 @@ private class EndingTask(ends: Boolean, heapFirst: Boolean) extends OwnedValues 
     ours.packing(values)(use)
   override def packed(first: Any): Boolean = ours.packed(first)
   override def present(values: Iterator[Any]): Iterator[Any] = ours.present(values)
-  override def read(
-      block: BlockId,
-      values: Array[_],
-      find: BlockId => Option[Array[_]]): Iterator[Any] = ours.read(block, values, find)
-  override def left(block: BlockId): Unit = ours.left(block)
   override def stream(values: Iterator[Any]): InputStream = ours.stream(values)
   override def bytes(values: Iterator[Any]): Long = ours.bytes(values)
   override def commit(value: AutoCloseable, block: BlockId): Unit = ours.commit(value, block)

@@ -3,6 +3,9 @@ package io.warmset.spark.memorysplit
 import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
 import java.util.concurrent.atomic.AtomicBoolean
 
+import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
+
 import io.warmset.region.{NativeStore, Store}
 import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
 
@@ -178,11 +181,11 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   /** The store's statistics, with the split's beside them. */
   def annotate(stats: String): String = {
     val now = seen
-    stats.stripSuffix("}") +
-      s""","heap_committed_bytes":${heap.committedBytes},"heap_used_bytes":${heap.usedBytes},""" +
-      s""""heap_allowed_bytes":${now.heapAllowedBytes},"outside_bytes":${now.outsideBytes},""" +
-      s""""total_budget_bytes":${now.totalBytes},"split_moves_total":${now.moves},""" +
-      s""""split_collections_total":${now.collections},"split_over_ns_total":$overNs}"""
+    mapper.readTree(stats).asInstanceOf[ObjectNode]
+      .put("heap_committed_bytes", heap.committedBytes).put("heap_used_bytes", heap.usedBytes)
+      .put("heap_allowed_bytes", now.heapAllowedBytes).put("outside_bytes", now.outsideBytes)
+      .put("total_budget_bytes", now.totalBytes).put("split_moves_total", now.moves)
+      .put("split_collections_total", now.collections).put("split_over_ns_total", overNs).toString
   }
 
   def stop(): Unit = if (stopped.compareAndSet(false, true) && timer != null) {
@@ -195,6 +198,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
 }
 
 private[spark] object MemorySplit {
+  private val mapper = new ObjectMapper
+
   private val LookNs = TimeUnit.MILLISECONDS.toNanos(100)
   private val TickNs = TimeUnit.SECONDS.toNanos(1)
   private val StopMs = 5000L

@@ -12,8 +12,7 @@ import org.apache.spark.unsafe.Platform
  * The values of one RDD block, one at a time, with the bytes of those that are handles.
  *
  * Invariant: only the current value is pinned; those after it are started within a window, which is
- * one segment until `goOn` or the second `advance`, and nothing where the maximum is 0; and those
- * that `startAhead` was told to start before the first `advance`. Each has a
+ * one segment until `goOn` or the second `advance`, and nothing where the maximum is 0. Each has a
  * reference on its region, so that one released in mid-scan stays readable. Not safe for use from
  * several threads. `close` is idempotent, and nothing can be read after it.
  */
@@ -26,18 +25,6 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
   private var windowBytes = NotBegun
   private var noRoom = false
   private var current: Started = _
-
-  /** What is read after these values. */
-  var next: Next = Nothing
-
-  /**
-   * Starts the first values, before anybody reads them, until so many bytes are ahead. No value can be read after an
-   * error.
-   */
-  def startAhead(bytes: Long): Unit = {
-    fill(bytes)(add(_))
-    noRoom = false
-  }
 
   /** Goes on to the next value; false at the end. */
   def advance(): Boolean = {
@@ -77,26 +64,19 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
     ahead.foreach(_.drop())
     current = null
     ahead.clear()
-    next.close()
   }
 
   private def lookAhead(): Unit = {
     // A reader that goes on past its beginning goes on to the end, nearly always.
     windowBytes =
       if (windowBytes == NotBegun) math.min(StoreRoom.FrameBytes, prefetchBytesMax) else prefetchBytesMax
-    if (current.inRegion) fill(windowBytes)(plan)
-    val leftBytes = windowBytes - aheadBytes
-    if (windowBytes == prefetchBytesMax && leftBytes > 0 && !noRoom && !values.hasNext) next.start(leftBytes)
-    noRoom = false
-  }
-
-  /** Starts values until so many bytes are ahead. What is on the heap needs no start: it waits upstream. */
-  private def fill(bytes: Long)(start: Any => Unit): Unit = {
-    var useful = true
-    while (useful && aheadBytes < bytes && !noRoom && values.hasNext) {
-      start(values.next())
+    // What is on the heap needs no start: it waits upstream.
+    var useful = current.inRegion
+    while (useful && aheadBytes < windowBytes && !noRoom && values.hasNext) {
+      plan(values.next())
       useful = ahead.last.inRegion
     }
+    noRoom = false
   }
 
   /** Starts a value's segment; what cannot be read is lost. */
@@ -115,18 +95,6 @@ private[spark] final class StoredReader(values: Iterator[Any], prefetchBytesMax:
 
 private[spark] object StoredReader {
   private val NotBegun = -1L
-
-  /** What is read after the values of a reader, which closes it when it is closed itself. */
-  trait Next {
-    /** All values are started, with so many bytes of the window left. */
-    def start(bytes: Long): Unit
-    def close(): Unit
-  }
-
-  private object Nothing extends Next {
-    override def start(bytes: Long): Unit = ()
-    override def close(): Unit = ()
-  }
 
   /** A value of a block, with its hold if it is a handle. */
   private final class Started(val value: Any) {

@@ -57,12 +57,6 @@ trait OwnedValues {
   /** The elements of a packed block. */
   def present(values: Iterator[Any]): Iterator[Any]
 
-  /** The same of a block of the store, for which `find` gives what others of its packed blocks hold. */
-  def read(block: BlockId, values: Array[_], find: BlockId => Option[Array[_]]): Iterator[Any]
-
-  /** The store has the block no more. */
-  def left(block: BlockId): Unit
-
   /** The serialised stream of a packed block of bytes. */
   def stream(values: Iterator[Any]): InputStream
 

@@ -111,8 +111,7 @@ private[spark] class WarmMemoryStore(
 
   override def remove(blockId: BlockId): Boolean = {
     objects.blocks.remove(blockId)
-    try super.remove(blockId)
-    finally owned.left(blockId)
+    super.remove(blockId)
   }
 
   override def clear(): Unit = {
@@ -237,7 +236,7 @@ private[spark] class WarmMemoryStore(
   }
 
   override def getValues(blockId: BlockId): Option[Iterator[_]] = packed(blockId) match {
-    case Some(values) => Some(owned.read(blockId, values, packedUnlessObjects))
+    case Some(values) => Some(owned.present(values.iterator))
     case None => super.getValues(blockId)
   }
 
@@ -246,10 +245,6 @@ private[spark] class WarmMemoryStore(
       Some(StreamedBytes.of(owned.bytes(values.iterator), () => owned.stream(values.iterator)))
     case None => super.getBytes(blockId)
   }
-
-  /** The same, where a look at a block of objects would make it one that was used. */
-  private def packedUnlessObjects(blockId: BlockId): Option[Array[_]] =
-    if (blockId.asRDDId.exists(objects.blocks.contains)) None else packed(blockId)
 
   /** What stands for the values of the block, if something does; without its lock they may be closed any time. */
   private def packed(blockId: BlockId): Option[Array[_]] =
