@@ -34,9 +34,15 @@ def _element(dtype: np.dtype) -> str:
     return f"bytes[{dtype.itemsize}]"
 
 
-def describe(dtype: np.dtype) -> str:
-    """Text that `dtype_of` makes the same type of."""
-    return repr(dtype.descr) if dtype.names else dtype.str
+def describe(name: str, dtype: np.dtype) -> str:
+    """Text that `dtype_of` makes the same type of; TypeError for a type that no text describes."""
+    import numpy as np
+
+    found = np.lib.format.dtype_to_descr(dtype)
+    text = found if isinstance(found, str) else repr(found)
+    if dtype_of(text) != dtype:
+        raise TypeError(f"{name!r} is of type {dtype}, which NumPy has no description of: view it as another type")
+    return text
 
 
 def dtype_of(text: str) -> np.dtype:
@@ -45,7 +51,7 @@ def dtype_of(text: str) -> np.dtype:
 
     import numpy as np
 
-    return np.dtype(ast.literal_eval(text) if text.startswith("[") else text)
+    return np.lib.format.descr_to_dtype(ast.literal_eval(text) if text.startswith("[") else text)
 
 
 def parts(name: str, array: np.ndarray) -> Parts:
@@ -55,6 +61,8 @@ def parts(name: str, array: np.ndarray) -> Parts:
     """
     import numpy as np
 
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name!r} is a masked array, and its mask would be lost: put array.filled() or an Arrow table")
     if array.dtype.hasobject:
         raise TypeError(
             f"{name!r} is an array of Python objects, which have no bytes of their own: convert it to numbers, or to "
@@ -62,19 +70,31 @@ def parts(name: str, array: np.ndarray) -> Parts:
         )
     if array.ndim == 0:
         raise ValueError(f"{name!r} has no dimension: an array has rows")
+    description = describe(name, array.dtype)
     array = np.require(array, requirements=["C", "A"])
     data = array.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
-    return data, list(array.shape), _element(array.dtype), describe(array.dtype)
+    return data, list(array.shape), _element(array.dtype), description
 
 
 def column(name: str, array: np.ndarray) -> Parts:
-    """The same for a column of a table, where Arrow's own types are wanted."""
-    if array.dtype.kind in "SUO" or array.dtype.names:
+    """The same for a column of a table: numbers, times and, with one dimension, booleans, as Arrow has them."""
+    import numpy as np
+
+    native = array.dtype.newbyteorder("=")
+    if array.dtype.kind == "b" and array.ndim == 1:
+        data, shape, _, description = parts(name, array)
+        return data, shape, "bool", description
+    if array.dtype.names or _element(native).startswith("bytes"):
         raise TypeError(
             f"column {name!r} is of type {array.dtype}, which has no Arrow type: make an Arrow table of the columns, "
             "for instance with pyarrow.table() or polars.DataFrame()"
         )
-    return parts(name, array)
+    if array.dtype.kind in "mM" and np.isnat(array).any():
+        raise ValueError(
+            f"column {name!r} has times that are NaT, and an array has no missing values in Arrow: make an Arrow table "
+            "of the columns, for instance with pyarrow.table()"
+        )
+    return parts(name, array.astype(native, copy=False))
 
 
 def view(pinned: Pinned, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

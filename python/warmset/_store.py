@@ -22,6 +22,7 @@ _WORKER_BYTES_MIN = 64 << 20
 os.register_at_fork(
     before=lambda: _native.keep_over_fork(True),
     after_in_parent=lambda: _native.keep_over_fork(False),
+    after_in_child=lambda: _native.keep_over_fork(False),
 )
 
 

@@ -52,6 +52,13 @@ def test_any_array_comes_back(store: warmset.Store, array: np.ndarray, rows: int
     assert store.verify() == []
 
 
+def test_structures_with_padding_come_back(store: warmset.Store):
+    apart = np.dtype({"names": ["a", "b"], "formats": ["i4", "f8"], "offsets": [0, 16]})
+    for dtype in (np.dtype([("a", "i4"), ("b", "f8")], align=True), apart):
+        store["X"] = np.zeros(3, dtype)
+        assert store["X"].dtype == dtype
+
+
 def test_a_view_is_read_only_in_place_and_holds_its_bytes(store: warmset.Store):
     expected = np.arange(1_000_000, dtype=np.float32).reshape(-1, 10)
     store["X"] = expected
@@ -118,6 +125,8 @@ def test_an_arrow_library_opens_the_file(store: warmset.Store):
 def test_what_cannot_be_kept_is_refused(store: warmset.Store):
     with pytest.raises(TypeError, match="Python objects"):
         store["X"] = np.array([object()])
+    with pytest.raises(TypeError, match="its mask would be lost"):
+        store["X"] = np.ma.array([1, 2], mask=[True, False])
     with pytest.raises(ValueError, match="no dimension"):
         store["X"] = np.array(1.0)
     with pytest.raises(TypeError, match="neither an Arrow table"):

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import warmset
 
@@ -136,6 +138,72 @@ def test_a_forked_child_reads_handles_and_views_made_before(tmp_path: Path):
         assert pipe.read() == b"right"
     assert os.waitpid(process, 0)[1] == 0
     assert (view == expected).all()
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Runs it in a forked child; an exception there fails here, and so does a child that hangs."""
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join(120)
+    if process.is_alive():
+        process.kill()
+        pytest.fail("the forked child hangs")
+    assert process.exitcode == 0
+
+
+def test_a_forked_child_can_neither_spoil_a_writer_nor_use_a_table(tmp_path: Path):
+    store = warmset.Store(tmp_path, memory="64MiB")
+    schema = pa.schema([("a", pa.int64())])
+    rows = pa.record_batch({"a": np.arange(1_000_000)})
+    store["before"] = pa.table([rows["a"]], schema)
+    table = store["before"]
+    with store.writer("log", schema) as writer:
+        writer.append(rows)
+
+        def work() -> None:
+            with pytest.raises(ValueError, match="forked from"):
+                for _ in range(20):
+                    writer.append(rows)
+            with pytest.raises(warmset.WarmsetError):
+                table.batch(0)
+            assert pa.table(store["before"])["a"][-1].as_py() == 999_999
+
+        in_child(work)
+        writer.append(rows)
+    assert pa.table(store["log"])["a"].to_numpy()[[0, 999_999, 1_000_000, -1]].tolist() == [0, 999_999, 0, 999_999]
+    assert store.verify() == []
+
+
+def test_forks_while_threads_begin_and_end_holds(tmp_path: Path):
+    store = warmset.Store(tmp_path, memory="64MiB")
+    store["X"] = np.arange(2_000_000)
+    view = store["X"]
+    ended = threading.Event()
+
+    def hold() -> None:
+        while not ended.is_set():
+            for part in store.scan("X"):
+                assert part[0] + len(part) - 1 == part[-1]
+
+    def work() -> None:
+        assert view[-1] == 1_999_999
+        inner = os.fork()
+        if inner == 0:
+            # The views outlive a second fork, too.
+            os._exit(0 if view.sum() == 1_999_999 * 1_000_000 else 1)
+        assert os.waitpid(inner, 0)[1] == 0
+
+    threads = [threading.Thread(target=hold) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            in_child(work)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(60)
+    assert view.sum() == 1_999_999 * 1_000_000
 
 
 def test_threads_read_and_write(tmp_path: Path):

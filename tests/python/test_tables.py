@@ -120,8 +120,28 @@ def test_a_batch_a_stream_and_a_dict_are_tables(store: warmset.Store):
     assert (found["y"].combine_chunks().to_numpy_ndarray() == np.arange(8.0).reshape(4, 2)).all()
     with pytest.raises(ValueError, match=r"same length|equal"):
         store["dict"] = {"x": np.arange(4), "y": np.arange(5)}
-    with pytest.raises(TypeError, match="no Arrow type"):
-        store["dict"] = {"x": np.array(["a", "b"])}
+    for array in (np.array(["a", "b"]), np.zeros(2, complex), np.zeros((2, 2), bool), np.zeros(2, [("a", "i4")])):
+        with pytest.raises(TypeError, match="no Arrow type"):
+            store["dict"] = {"x": array}
+    with pytest.raises(ValueError, match="NaT"):
+        store["dict"] = {"x": np.array(["2026-11-25", "NaT"], "M8[s]")}
+    store["dict"] = {"yes": np.arange(20) > 10, "big": np.arange(20, dtype=">i4"), "time": np.zeros(20, "M8[ms]")}
+    found = pa.table(store["dict"])
+    assert found.schema.types == [pa.bool_(), pa.int32(), pa.timestamp("ms")]
+    assert found["yes"].to_pylist() == [n > 10 for n in range(20)] and found["big"].to_pylist() == list(range(20))
+
+
+def test_a_source_may_use_the_writer_that_reads_it(store: warmset.Store):
+    batch = pa.record_batch({"a": [1, 2]})
+    with store.writer("t", batch.schema) as writer:
+
+        def source():
+            for n in range(3):
+                assert writer.num_rows == 2 * n
+                yield batch
+
+        writer.append(pa.RecordBatchReader.from_batches(batch.schema, source()))
+    assert len(store["t"]) == 6
 
 
 def test_a_stream_that_fails_leaves_nothing(store: warmset.Store):

@@ -28,7 +28,8 @@ pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub unsafe fn inherit(address: usize, len: usize, inherits: bool) -> io::Result<()> {
     let advice = if inherits { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
     // SAFETY: neither advice touches pages; the caller says whose they are.
-    Ok(unsafe { mm::madvise(address as *mut c_void, len, advice)? })
+    unsafe { mm::madvise(address as *mut c_void, len, advice) }?;
+    Ok(())
 }
 
 /// A range of addresses that stays mapped for the life of the process.

@@ -5,8 +5,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchReader};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -86,7 +87,14 @@ impl Store {
         let mut fields = Vec::new();
         let mut arrays = Vec::new();
         for (column, parts) in columns {
-            let (field, array) = source(parts)?.column(&column).map_err(exception)?;
+            let (field, array) = if parts.2 == "bool" {
+                let bytes = buffer_of(&parts.0)?;
+                let bits = BooleanBuffer::collect_bool(bytes.len(), |n| bytes[n] != 0);
+                let array: ArrayRef = Arc::new(BooleanArray::new(bits, None));
+                (Field::new(column, DataType::Boolean, false), array)
+            } else {
+                source(parts)?.column(&column).map_err(exception)?
+            };
             fields.push(field);
             arrays.push(array);
         }
@@ -283,7 +291,7 @@ impl Scan {
     }
 }
 
-/// A table being written.
+/// A table being written. Its lock is waited for detached: who has it may wait for the interpreter.
 #[pyclass(module = "warmset._native", frozen)]
 pub struct Writer {
     inner: Mutex<Option<TableWriter>>,
@@ -294,12 +302,14 @@ impl Writer {
     fn append(&self, py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<()> {
         let reader = reader_of(table)?;
         py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            let writer = inner
-                .as_mut()
-                .ok_or_else(|| warmset_tables::Error::Invalid("the writer is closed".to_owned()))?;
             for batch in reader {
-                writer.append(&batch?)?;
+                // Getting it may have run Python; now the lock is taken for this one.
+                let batch = batch?;
+                let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+                let writer = inner
+                    .as_mut()
+                    .ok_or_else(|| warmset_tables::Error::Invalid("the writer is closed".to_owned()))?;
+                writer.append(&batch)?;
             }
             Ok(())
         })
@@ -307,9 +317,11 @@ impl Writer {
     }
 
     #[getter]
-    fn num_rows(&self) -> u64 {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.as_ref().map_or(0, TableWriter::rows)
+    fn num_rows(&self, py: Python<'_>) -> u64 {
+        py.detach(|| {
+            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.as_ref().map_or(0, TableWriter::rows)
+        })
     }
 
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
@@ -321,7 +333,7 @@ impl Writer {
     }
 
     /// Drops what was written.
-    fn abort(&self) {
-        drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take());
+    fn abort(&self, py: Python<'_>) {
+        py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
     }
 }

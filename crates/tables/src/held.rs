@@ -3,46 +3,80 @@
 //! Invariant: an address that [`Bytes`] gives is that of sealed bytes of a pin that it owns, so nothing changes there
 //! until the last clone is gone. A process that forks between [`keep_over_fork`] calls inherits these pages.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_buffer::Buffer;
-use parking_lot::Mutex;
 use warmset_platform::mm;
 use warmset_region::{FRAME_BYTES, Pin};
 
 /// Held segments by their address: bytes, and how often they are held.
-static HELD: OnceLock<Mutex<BTreeMap<usize, (usize, usize)>>> = OnceLock::new();
+type Held = BTreeMap<usize, (usize, usize)>;
 
-fn held() -> &'static Mutex<BTreeMap<usize, (usize, usize)>> {
-    HELD.get_or_init(Mutex::default)
+// The standard library's lock is one word: a forked child can unlock it, whoever waited for it in the parent.
+static HELD: Mutex<Held> = Mutex::new(BTreeMap::new());
+
+/// What a thread that is about to fork keeps until it has: the lock, so that the child does not find it locked by a
+/// thread that it does not have, the ranges that are inherited meanwhile, and pins whose end waits for that.
+struct Forking {
+    held: MutexGuard<'static, Held>,
+    ranges: Vec<(usize, usize)>,
+    late: Vec<Pin>,
+}
+
+thread_local! {
+    static FORKING: RefCell<Option<Forking>> = const { RefCell::new(None) };
+}
+
+fn lock() -> MutexGuard<'static, Held> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// `change` touches nothing but the map. What else runs before a fork may drop a hold: then this thread has the lock.
+fn with_held(change: impl Fn(&mut Held)) {
+    let changed = FORKING.try_with(|forking| match forking.borrow_mut().as_mut() {
+        Some(forking) => change(&mut forking.held),
+        None => change(&mut lock()),
+    });
+    // A thread that ends does not fork.
+    if changed.is_err() {
+        change(&mut lock());
+    }
 }
 
 struct Hold {
     address: usize,
     /// Ends the hold when it is dropped.
-    _pin: Pin,
+    pin: Option<Pin>,
 }
 
 impl Hold {
     fn new(pin: Pin) -> Self {
-        let address = pin.as_ptr() as usize;
-        held().lock().entry(address).or_insert((pin.len(), 0)).1 += 1;
-        Self { address, _pin: pin }
+        let (address, len) = (pin.as_ptr() as usize, pin.len());
+        with_held(|held| held.entry(address).or_insert((len, 0)).1 += 1);
+        Self { address, pin: Some(pin) }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = held().lock();
-        if let Some(entry) = held.get_mut(&self.address) {
-            entry.1 -= 1;
-            if entry.1 == 0 {
-                held.remove(&self.address);
+        with_held(|held| {
+            if let Some(entry) = held.get_mut(&self.address) {
+                entry.1 -= 1;
+                if entry.1 == 0 {
+                    held.remove(&self.address);
+                }
             }
-        }
+        });
+        // A thread that ends does not fork.
+        let _ = FORKING.try_with(|forking| {
+            if let Some(forking) = forking.borrow_mut().as_mut() {
+                forking.late.extend(self.pin.take());
+            }
+        });
     }
 }
 
@@ -113,14 +147,34 @@ struct Owner(#[allow(dead_code, reason = "it is dropped with the buffer")] Bytes
 // A panic leaves immutable bytes as they are.
 impl RefUnwindSafe for Owner {}
 
-/// Called before a fork with true and after it, in the parent, with false: a store's memory is not inherited, but what
-/// is held may be read by the child. Its pages are copied when the parent uses them again.
+/// Called before a fork with true, and after it with false by the same thread, in the parent and in the child. A
+/// store's memory is not inherited, but what is held may be read by the child; the parent's next writes to these pages
+/// go to copies. Other threads that begin or end a hold wait meanwhile.
 pub fn keep_over_fork(keep: bool) {
-    for (&address, &(len, _)) in held().lock().iter() {
-        let start = address - address % FRAME_BYTES;
-        let end = (address + len).next_multiple_of(FRAME_BYTES);
-        // SAFETY: whole frames of a store, which stay mapped until the process ends.
-        let advised = unsafe { mm::inherit(start, end - start, keep) };
+    FORKING.with_borrow_mut(|forking| {
+        if !keep {
+            let Some(Forking { held, ranges, late }) = forking.take() else { return };
+            advise(&ranges, false);
+            drop(held);
+            drop(late);
+        } else if forking.is_none() {
+            let held = lock();
+            let frames = |(&address, &(len, _)): (&usize, &(usize, usize))| {
+                let start = address - address % FRAME_BYTES;
+                (start, (address + len).next_multiple_of(FRAME_BYTES) - start)
+            };
+            let ranges: Vec<_> = held.iter().map(frames).collect();
+            advise(&ranges, true);
+            *forking = Some(Forking { held, ranges, late: Vec::new() });
+        }
+    });
+}
+
+fn advise(ranges: &[(usize, usize)], inherits: bool) {
+    for &(start, len) in ranges {
+        // SAFETY: whole frames of a store, which stay mapped until the process ends, also in a child that has them.
+        // Nobody reads into them: no hold's pin ends while this thread has the lock.
+        let advised = unsafe { mm::inherit(start, len, inherits) };
         debug_assert!(advised.is_ok(), "frames are mapped");
     }
 }

@@ -11,6 +11,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::concat::{concat, concat_batches};
+use warmset_platform::fork::Origin;
 use warmset_platform::io::{DataFile, FileLock, Publish};
 
 use crate::error::Error;
@@ -25,6 +26,7 @@ pub(crate) struct FileDraft {
     memory_bytes: u64,
     /// Held until the file has its name.
     _lock: Arc<FileLock>,
+    origin: Origin,
 }
 
 impl FileDraft {
@@ -44,10 +46,22 @@ impl FileDraft {
             Some(end) => file.get_mut().cut_at([end]),
             None => file.get_mut().cut(),
         }
-        Ok(Self { publish, file, path, memory_bytes, _lock: lock })
+        Ok(Self { publish, file, path, memory_bytes, _lock: lock, origin: Origin::here() })
+    }
+
+    /// A forked child has the parent's file open, and would write to the same places.
+    fn check_origin(&self) -> Result<(), Error> {
+        if self.origin.is_here() {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(Error::Invalid(format!(
+            "{path} is being written by the process that this one was forked from: only that one can"
+        )))
     }
 
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.check_origin()?;
         self.file.write(batch).map_err(|error| self.explain(error))
     }
 
@@ -82,6 +96,7 @@ impl FileDraft {
 
     /// Ends the file and gives it its name.
     pub fn commit(mut self, layout: &Layout) -> Result<(), Error> {
+        self.check_origin()?;
         for (key, value) in layout.encode() {
             self.file.write_metadata(key, value);
         }
