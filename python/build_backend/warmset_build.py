@@ -17,9 +17,9 @@ from maturin import (
     build_sdist,
     get_requires_for_build_sdist,
     get_requires_for_build_wheel,
-    prepare_metadata_for_build_wheel,
 )
 from maturin import build_wheel as _build_wheel
+from maturin import prepare_metadata_for_build_wheel as _prepare_metadata
 
 __all__ = [
     "build_sdist",
@@ -43,6 +43,12 @@ def build_wheel(directory: str, config_settings: dict[str, Any] | None = None, m
     _notices()
     _plugin()
     return _build_wheel(directory, config_settings, metadata)
+
+
+def prepare_metadata_for_build_wheel(directory: str, config_settings: dict[str, Any] | None = None) -> str:
+    """Writes the metadata; maturin wants the folder of the data that the build puts there."""
+    DATA.mkdir(parents=True, exist_ok=True)
+    return _prepare_metadata(directory, config_settings)
 
 
 def _run(*command: str) -> None:
