@@ -4,6 +4,7 @@
 //! can be stale but can never fault. Dropping one therefore leaks address space on purpose (not memory:
 //! see [`Reservation::discard`]). It knows nothing of who uses which byte; callers keep writers apart.
 
+#[cfg(not(miri))]
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

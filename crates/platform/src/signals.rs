@@ -5,7 +5,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-#[cfg(not(miri))]
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;

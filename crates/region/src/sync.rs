@@ -23,24 +23,32 @@ mod system {
 
 #[cfg(shuttle)]
 mod simulated {
+    use std::cell::Cell;
     use std::ops::{Deref, DerefMut};
     use std::sync::LazyLock;
-    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{Duration, Instant};
 
     pub use shuttle::sync::mpsc::sync_channel;
     pub use shuttle::thread;
 
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    static PASSED_NS: AtomicU64 = AtomicU64::new(0);
+
+    thread_local! {
+        /// Of the scheduler's thread, on which all threads of a simulation run: another simulation has another time.
+        static PASSED_NS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn pass(nanos: u64) -> u64 {
+        PASSED_NS.replace(PASSED_NS.get() + nanos)
+    }
 
     /// Time passes while somebody waits for it, and a little whenever it is asked for.
     pub fn now() -> Instant {
-        *BEGAN + Duration::from_nanos(PASSED_NS.fetch_add(1_000, Ordering::Relaxed))
+        *BEGAN + Duration::from_nanos(pass(1_000))
     }
 
     pub fn pause(time: Duration) {
-        PASSED_NS.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+        pass(time.as_nanos() as u64);
         thread::yield_now();
     }
 

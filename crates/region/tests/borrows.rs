@@ -84,9 +84,15 @@ fn a_drafts_bytes_are_its_own() {
     assert_eq!(region.pin(sealed[1]).expect("pin")[..], [4; 20]);
     store.release(id);
     drop(region);
-    for (n, mut draft) in [0, 2].into_iter().zip(drafts) {
+    for (n, draft) in [0, 2].into_iter().zip(&mut drafts) {
         assert_eq!(draft[..], [n; 50]);
         draft.fill(9);
+    }
+    // A thread of the store tells the region's segments that it is released: one that is sealed before is sealed.
+    store.close();
+    for mut draft in drafts {
+        assert_eq!(draft[..], [9; 50]);
+        draft.fill(10);
         assert!(draft.seal(50).is_err());
     }
     drop(store);

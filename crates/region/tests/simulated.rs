@@ -248,8 +248,8 @@ fn holds(region: &Region, content: &[(u64, usize)]) -> bool {
 }
 
 /// What the store has counted in the end.
-fn scenario(seed: u64) -> String {
-    let run = PathBuf::from(format!("/simulated/{seed}"));
+fn scenario(test: &str, seed: u64) -> String {
+    let run = PathBuf::from(format!("/simulated/{test}/{seed}"));
     let dirs: Vec<_> = (0..1 + seed % 2).map(|n| run.join(format!("{n}"))).collect();
     let disks: Vec<_> = dirs.iter().map(|dir| Disk::make(dir, ROOMY)).collect();
     let faults = Arc::new(AtomicBool::new(false));
@@ -320,22 +320,23 @@ fn saved_bytes(world: &World, disk: &Arc<Disk>) -> u64 {
     if has_saved && any { 64 << 20 } else { 0 }
 }
 
-fn run(seed: u64) -> String {
+/// Both tests run at once, each on disks of its own.
+fn run(test: &'static str, seed: u64) -> String {
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 20;
     config.max_steps = MaxSteps::FailAfter(5_000_000);
     let (tell, told) = std::sync::mpsc::channel();
     Runner::new(RandomScheduler::new_from_seed(seed, 1), config)
-        .run(move || tell.send(scenario(seed)).expect("somebody listens"));
+        .run(move || tell.send(scenario(test, seed)).expect("somebody listens"));
     told.recv().expect("it ran to its end")
 }
 
 #[test]
 fn a_seed_runs_the_same_twice() {
-    let counted: Vec<_> = (0..8).map(run).collect();
+    let counted: Vec<_> = (0..8).map(|seed| run("twice", seed)).collect();
     assert!(counted.iter().any(|counts| counts != &counted[0]), "seeds differ");
     for (seed, first) in counted.iter().enumerate() {
-        assert_eq!(&run(seed as u64), first, "seed {seed}");
+        assert_eq!(&run("twice", seed as u64), first, "seed {seed}");
     }
 }
 
@@ -347,7 +348,7 @@ fn whatever_happens_bytes_are_right_and_saved_regions_stay() {
         None => 0..number("WARMSET_SEEDS").unwrap_or(500),
     };
     for seed in seeds {
-        let outcome = std::panic::catch_unwind(|| run(seed));
+        let outcome = std::panic::catch_unwind(|| run("many", seed));
         assert!(outcome.is_ok(), "the simulation fails: run it again with WARMSET_SEED={seed}");
     }
 }

@@ -1,11 +1,7 @@
 //! An event each time one instruction is executed.
 
-use std::ffi::CString;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use perf_event_open_sys::bindings::{
     HW_BREAKPOINT_X, PERF_RECORD_SAMPLE, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_BREAKPOINT,
@@ -17,8 +13,6 @@ use super::ring::Ring;
 use super::{attributes, open};
 use crate::sysinfo::{Root, numa};
 
-const UPROBE_TYPE: &str = "/sys/bus/event_source/devices/uprobe/type";
-
 /// A program's instruction that is watched. Readable when it was executed.
 ///
 /// Invariant: no instruction of the program is skipped or run twice, whether or not this process lives: the kernel handles
@@ -29,24 +23,6 @@ pub struct Breakpoint {
 }
 
 impl Breakpoint {
-    /// Watches an offset in a file, in all processes that have it mapped: a uprobe. The kernel may leave it there if this
-    /// process is killed; the programs go on all the same.
-    ///
-    /// # Errors
-    /// The kernel's: `PermissionDenied` for all but root; `NotFound` where it has no such probes.
-    pub fn in_file(path: &Path, offset: u64) -> io::Result<Self> {
-        let kind = fs::read_to_string(UPROBE_TYPE)?;
-        let kind =
-            kind.trim().parse().map_err(|_| io::Error::other(format!("{UPROBE_TYPE} has no number")))?;
-        let path = CString::new(path.as_os_str().as_bytes())?;
-        let mut attr = attributes(kind, 0);
-        attr.__bindgen_anon_3.uprobe_path = path.as_ptr() as u64;
-        attr.__bindgen_anon_4.probe_offset = offset;
-        // Not an event of this process that its threads inherit: the kernel would read `path` again in the program's own
-        // memory whenever it starts a thread, and starting it would fail.
-        Ok(Self { events: on_each_processor(&mut attr, -1)? })
-    }
-
     /// Watches an address in one thread and in the threads and processes that it starts from now on, until they execute
     /// another program: one of the processor's few breakpoint registers.
     ///
@@ -66,8 +42,8 @@ impl Breakpoint {
         Ok(Self { events: on_each_processor(&mut attr, thread as i32)? })
     }
 
-    /// Tells which processes have executed it since the last call, whoever started them, and when on the monotonic clock,
-    /// in nanoseconds; once for each time.
+    /// Tells which processes have executed it since the last call, and when on the monotonic clock, in nanoseconds; once for
+    /// each time.
     pub fn drain(&mut self, mut executed: impl FnMut(u32, u64)) {
         for (_, ring) in &mut self.events {
             ring.drain(|kind, bytes| {

@@ -18,12 +18,26 @@ pub(super) fn is_open(profile: &Profile) -> bool {
     profile.bursts.iter().any(|burst| !burst.candidates.is_empty() && burst.lead_ms.is_none())
 }
 
-/// The candidates that are instructions, those of the bursts after the longest pauses first.
+/// The candidates that are instructions, those first that are worth one of the few breakpoint registers: the bursts after
+/// the longest pauses take turns, and what every process executes comes last, since it seldom is executed just once.
 pub(super) fn instructions(profile: &Profile) -> Vec<Trigger> {
     let mut bursts: Vec<&Burst> = profile.bursts.iter().collect();
     bursts.sort_by_key(|burst| std::cmp::Reverse(burst.quiet_ms));
-    let all = bursts.into_iter().flat_map(|burst| &burst.candidates);
-    all.filter(|trigger| matches!(trigger, Trigger::Instruction { .. })).cloned().collect()
+    let mut found: Vec<(bool, usize, Trigger)> = Vec::new();
+    for burst in bursts {
+        let code = burst.candidates.iter().filter(|each| matches!(each, Trigger::Instruction { .. }));
+        let (common, own): (Vec<_>, Vec<_>) = code.cloned().partition(is_everywhere);
+        found.extend(own.into_iter().enumerate().map(|(turn, each)| (false, turn, each)));
+        found.extend(common.into_iter().enumerate().map(|(turn, each)| (true, turn, each)));
+    }
+    found.sort_by_key(|(common, turn, _)| (*common, *turn));
+    found.into_iter().map(|(_, _, each)| each).collect()
+}
+
+/// Whether each process of a program executes code of this file: the C library and the dynamic linker.
+fn is_everywhere(trigger: &Trigger) -> bool {
+    let name = trigger.path().and_then(|path| path.file_name()).unwrap_or_default().as_encoded_bytes();
+    [&b"libc.so"[..], b"libc-", b"ld-"].iter().any(|common| name.starts_with(common))
 }
 
 /// The profile with the triggers that fired once, and early enough, in this run.

@@ -2,6 +2,7 @@
 
 mod build;
 mod choose;
+mod count;
 mod exact;
 mod root;
 #[cfg(target_arch = "x86_64")]

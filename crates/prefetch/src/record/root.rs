@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use warmset_platform::opens::{FileId, OpenWatcher};
-use warmset_platform::perf::{Breakpoint, Event, Mapping, TreeEvents};
+use warmset_platform::perf::{Event, Mapping, TreeEvents};
 use warmset_platform::signals::{Relay, pass_on};
 
+use super::count::executions;
 use super::{Invocation, Recording, now_ns};
 use crate::profile::{Recorder, Trigger};
 use crate::trace::{Open, Touch, Trace};
@@ -27,27 +28,6 @@ struct Seen {
     events: Vec<Event>,
     opens: Vec<(u64, u32, FileId)>,
     paths: HashMap<FileId, PathBuf>,
-    probes: Vec<Probe>,
-}
-
-/// An instruction whose executions are counted.
-struct Probe {
-    trigger: Trigger,
-    breakpoint: Breakpoint,
-    /// When, and by which process.
-    hits: Vec<(u64, u32)>,
-}
-
-/// Watches the instructions; one that cannot be watched is never seen to be executed, and so not chosen.
-fn probes(instructions: &[Trigger]) -> Vec<Probe> {
-    let probe = |trigger: &Trigger| match trigger {
-        Trigger::Instruction { path, offset, .. } => {
-            let breakpoint = Breakpoint::in_file(path, *offset).ok()?;
-            Some(Probe { trigger: trigger.clone(), breakpoint, hits: Vec::new() })
-        }
-        _ => None,
-    };
-    instructions.iter().filter_map(probe).collect()
 }
 
 /// Why there is no recording.
@@ -78,19 +58,17 @@ fn followed(
     let mut child = pass_on(&mut start).spawn()?;
     let process = child.id();
     relay.set_receiver(process);
-    let mut seen = Seen { probes: probes(instructions), ..Seen::default() };
-    let status = watch(watcher, events, &mut seen, &mut child)?;
+    let mut seen = Seen::default();
+    let (status, executed) = watch(watcher, events, &mut seen, &mut child, instructions)?;
     let seconds = clock.elapsed().as_secs_f64();
     drain(watcher, events, &mut seen)?;
     let lost = events.lost();
     seen.events.sort_by_key(Event::at_ns);
-    let (trace, family) = trace(&mut seen, process, started_ns);
-    // Not by a look at the process that executed it, which may have ended before it is asked about.
-    let executed = seen.probes.into_iter().map(|probe| {
-        let own = probe.hits.iter().filter(|(_, by)| family.contains(by));
-        (probe.trigger, own.map(|(at_ns, _)| at_ns.saturating_sub(started_ns) / 1000).collect())
-    });
-    let executed_us = executed.collect();
+    let trace = trace(&mut seen, process, started_ns);
+    let at_us = |at_ns: u64| at_ns.saturating_sub(started_ns) / 1000;
+    let executed = executed.into_iter();
+    let executed_us =
+        executed.map(|(trigger, at_ns)| (trigger, at_ns.into_iter().map(at_us).collect())).collect();
     Ok(Recording {
         recorder: Recorder::Tracepoints,
         trace,
@@ -102,15 +80,18 @@ fn followed(
     })
 }
 
-/// Empties the buffers until the child has ended.
+/// Empties the buffers until the child has ended. Returns when the instructions were executed, too.
 fn watch(
     watcher: &mut OpenWatcher,
     events: &mut TreeEvents,
     seen: &mut Seen,
     child: &mut Child,
-) -> io::Result<ExitStatus> {
+    instructions: &[Trigger],
+) -> io::Result<(ExitStatus, HashMap<Trigger, Vec<u64>>)> {
     let ended = AtomicBool::new(false);
+    let process = child.id();
     thread::scope(|scope| {
+        let counter = scope.spawn(|| executions(instructions, process, &ended));
         let drainer = scope.spawn(|| -> io::Result<()> {
             while !ended.load(Ordering::Acquire) {
                 drain(watcher, events, seen)?;
@@ -123,22 +104,20 @@ fn watch(
         let status = child.wait();
         ended.store(true, Ordering::Release);
         drainer.join().expect("the drainer does not panic")?;
-        status
+        let executed = counter.join().expect("the counter does not panic");
+        status.map(|status| (status, executed))
     })
 }
 
 fn drain(watcher: &mut OpenWatcher, events: &mut TreeEvents, seen: &mut Seen) -> io::Result<()> {
-    let Seen { events: all, opens, paths, probes } = seen;
+    let Seen { events: all, opens, paths } = seen;
     events.drain(|event| all.push(event));
     let at_ns = now_ns();
-    for probe in probes {
-        probe.breakpoint.drain(|by, at_ns| probe.hits.push((at_ns, by)));
-    }
     watcher.drain(paths, |process, file| opens.push((at_ns, process, file)))
 }
 
-/// What the program and its children did, on the clock of the run, and which processes these were.
-fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> (Trace, HashSet<u32>) {
+/// What the program and its children did, on the clock of the run.
+fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> Trace {
     let at_us = |at_ns: u64| at_ns.saturating_sub(started_ns) / 1000;
     let mut family = HashSet::from([process]);
     let mut mappings: HashMap<u32, Vec<Mapping>> = HashMap::new();
@@ -172,7 +151,7 @@ fn trace(seen: &mut Seen, process: u32, started_ns: u64) -> (Trace, HashSet<u32>
         *nth += 1;
         trace.opens.push(Open { at_us: at_us(at_ns), file, nth: *nth });
     }
-    (trace, family)
+    trace
 }
 
 /// Where in the file the address is, if the file is mapped there.

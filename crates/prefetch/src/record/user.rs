@@ -21,15 +21,13 @@ use warmset_platform::opens::FileId;
 use warmset_platform::ptrace::{self, Stop};
 use warmset_platform::signals::Relay;
 
+use super::count::{REGISTERS, executions};
 use super::{Invocation, Recording, now_ns};
 use crate::analysis::QUIET_MS;
 use crate::profile::{Recorder, Trigger};
-use crate::replay::Executions;
 use crate::trace::{Open, Touch, Trace};
 
 const PAGE_BYTES: u64 = 4096;
-/// Breakpoint registers of an x86-64 processor.
-const REGISTERS: usize = 4;
 
 struct Watcher {
     started: Instant,
@@ -56,7 +54,7 @@ pub(super) fn record(command: Invocation<'_>, instructions: &[Trigger]) -> io::R
         let started = |process| {
             let ended = &ended;
             relay.set_receiver(process);
-            counter = Some(scope.spawn(move || counted(instructions, process, ended)));
+            counter = Some(scope.spawn(move || executions(instructions, process, ended)));
         };
         let status =
             ptrace::run(command.file, command.words, started, |thread, stop| watcher.stopped(thread, stop));
@@ -72,26 +70,6 @@ pub(super) fn record(command: Invocation<'_>, instructions: &[Trigger]) -> io::R
     let executed_us =
         executed.map(|(trigger, at_ns)| (trigger, at_ns.into_iter().map(at_us).collect())).collect();
     Ok(Recording { recorder: Recorder::Ptrace, trace, paths, executed_us, status, seconds, lost: 0 })
-}
-
-/// When each of the first few instructions is executed.
-fn counted(instructions: &[Trigger], process: u32, ended: &AtomicBool) -> HashMap<Trigger, Vec<u64>> {
-    let mut watched: Vec<(Trigger, Executions)> = Vec::new();
-    for trigger in instructions.iter().take(REGISTERS) {
-        if let Some(executions) = Executions::of(trigger, process) {
-            watched.push((trigger.clone(), executions));
-        }
-    }
-    let mut found: HashMap<Trigger, Vec<u64>> = HashMap::new();
-    let mut going_on = true;
-    // Once more after the end: what was executed last.
-    while std::mem::replace(&mut going_on, !ended.load(Ordering::Acquire)) && !watched.is_empty() {
-        Executions::wait(watched.iter().map(|(_, executions)| executions));
-        for (trigger, executions) in &mut watched {
-            found.entry(trigger.clone()).or_default().extend(executions.drain_ns());
-        }
-    }
-    found
 }
 
 impl Watcher {

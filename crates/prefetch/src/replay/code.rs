@@ -4,8 +4,8 @@
 //! 2. A look at the program's page table every few milliseconds: the trigger fires when the instruction's page is first
 //!    used. Instructions are chosen where a page of code is used for the first time.
 //!
-//! Not a uprobe, which root could have: it is a byte in the code of every process that has the file mapped, and the kernel
-//! may leave it there if the process that asked for it is killed ("failed to unregister, leaking uprobe").
+//! Not a uprobe, which root could have: it is a byte in the code of every process that has the file mapped, some of which Linux
+//! 6.18 made crash (docs/internals/prefetch.md), and it may stay there if the process that asked for it is killed.
 //!
 //! Invariant: nothing writes the program's memory, nobody traces it, and it gets no signal of ours. The kernel takes the
 //! first back when this process dies, and the second leaves nothing: the program goes on whenever we die.
