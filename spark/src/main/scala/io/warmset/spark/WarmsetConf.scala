@@ -162,12 +162,12 @@ object WarmsetConf {
       "`spark.warmset.rdd.enabled`.",
     text => Some(truth(text)), () => None)
 
-  val Statistics: ConfKey[Boolean] = boolean("statistics.enabled", default = true,
+  val Statistics: ConfKey[Boolean] = boolean("statistics.enabled", default = false,
     "Whether cached DataFrames give Spark's optimiser the bytes of the columns that a query reads, and each " +
       "column's bounds, nulls and distinct values. They are counted while a DataFrame is being cached. May be " +
       "set per session.")
 
-  val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = true,
+  val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = false,
     "Whether the keys of a broadcast join's small side reach the cached scan of the other side, which then gives " +
       "no rows that the join would drop. With adaptive execution. May be set per session.")
 

@@ -10,7 +10,8 @@ class JoinFilterSuite extends AnyFunSuite with WarmsetSession {
   private val Off = "spark.warmset.joinFilters.enabled"
 
   override protected def settings: Map[String, String] = Map(
-    "spark.sql.inMemoryColumnarStorage.batchSize" -> "500", "spark.warmset.rowGroup" -> "1m")
+    "spark.sql.inMemoryColumnarStorage.batchSize" -> "500", "spark.warmset.rowGroup" -> "1m",
+    "spark.warmset.statistics.enabled" -> "true", Off -> "true")
 
   private def facts: DataFrame = spark.range(0, Rows, 1, 2).selectExpr("id",
     "cast(id % 100 as byte) b8", "cast(id % 3000 - 1500 as short) sm", "if(id % 7 = 0, null, cast(id % 5000 as int)) i",
@@ -36,7 +37,7 @@ class JoinFilterSuite extends AnyFunSuite with WarmsetSession {
   private def without[T](body: => T): T = {
     spark.conf.set(Off, "false")
     try body
-    finally spark.conf.unset(Off)
+    finally spark.conf.set(Off, "true")
   }
 
   private def withFacts(body: DataFrame => Unit): Unit = {
