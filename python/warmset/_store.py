@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 _WORKER_PART = 8
 _WORKER_BYTES_MIN = 64 << 20
 
-# A store's memory is not inherited by a forked child. What somebody refers to is, so that views stay readable there.
-os.register_at_fork(
-    before=lambda: _native.keep_over_fork(True),
-    after_in_parent=lambda: _native.keep_over_fork(False),
-    after_in_child=lambda: _native.keep_over_fork(False),
-)
-
 
 class Damage(NamedTuple):
     """Bytes of a file that are not what was written."""

@@ -11,12 +11,6 @@ mod stores;
 
 use pyo3::prelude::*;
 
-/// Has the memory that is in use inherited by a child that is about to be forked, or kept from later ones.
-#[pyfunction]
-fn keep_over_fork(keep: bool) {
-    warmset_tables::keep_over_fork(keep);
-}
-
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
@@ -25,8 +19,6 @@ mod _native {
     use super::buffers::Pinned;
     #[pymodule_export]
     use super::errors::{BadFileError, BusyError, NoSpaceError, WarmsetError};
-    #[pymodule_export]
-    use super::keep_over_fork;
     #[pymodule_export]
     use super::stores::{Scan, Store, Table, Writer};
 }

@@ -1,16 +1,17 @@
 //! Bytes of a segment that somebody shows: they hold it, and know how to survive a fork.
 //!
-//! Invariant: an address that [`Bytes`] gives is that of sealed bytes of a pin that it owns, so nothing changes there
-//! until the last clone is gone. A process that forks between [`keep_over_fork`] calls inherits these pages.
+//! Invariants: an address that [`Bytes`] gives is that of sealed bytes of a pin that it owns, so nothing changes there
+//! until the last clone is gone. A process that is forked inherits the frames of all holds. Whoever has the list's lock
+//! waits for nothing, since a thread that forks or drops bytes may have the Python interpreter's lock.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use arrow_buffer::Buffer;
-use warmset_platform::mm;
+use warmset_platform::{fork, mm};
 use warmset_region::{FRAME_BYTES, Pin};
 
 /// Held segments by their address: bytes, and how often they are held.
@@ -18,13 +19,13 @@ type Held = BTreeMap<usize, (usize, usize)>;
 
 // The standard library's lock is one word: a forked child can unlock it, whoever waited for it in the parent.
 static HELD: Mutex<Held> = Mutex::new(BTreeMap::new());
+static INHERITED: Once = Once::new();
 
-/// What a thread that is about to fork keeps until it has: the lock, so that the child does not find it locked by a
-/// thread that it does not have, the ranges that are inherited meanwhile, and pins whose end waits for that.
+/// What a thread that forks keeps until it has: the lock, so that the child does not find it locked by a thread that it
+/// does not have, and the ranges that are inherited.
 struct Forking {
-    held: MutexGuard<'static, Held>,
+    _held: MutexGuard<'static, Held>,
     ranges: Vec<(usize, usize)>,
-    late: Vec<Pin>,
 }
 
 thread_local! {
@@ -35,48 +36,31 @@ fn lock() -> MutexGuard<'static, Held> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `change` touches nothing but the map. What else runs before a fork may drop a hold: then this thread has the lock.
-fn with_held(change: impl Fn(&mut Held)) {
-    let changed = FORKING.try_with(|forking| match forking.borrow_mut().as_mut() {
-        Some(forking) => change(&mut forking.held),
-        None => change(&mut lock()),
-    });
-    // A thread that ends does not fork.
-    if changed.is_err() {
-        change(&mut lock());
-    }
-}
-
 struct Hold {
     address: usize,
-    /// Ends the hold when it is dropped.
-    pin: Option<Pin>,
+    /// Ends the hold when it is dropped, after the list has forgotten it.
+    _pin: Pin,
 }
 
 impl Hold {
     fn new(pin: Pin) -> Self {
+        // Without memory for the handlers, holds are not inherited, as all else of a store.
+        INHERITED.call_once(|| drop(fork::on_fork(before_fork, after_fork)));
         let (address, len) = (pin.as_ptr() as usize, pin.len());
-        with_held(|held| held.entry(address).or_insert((len, 0)).1 += 1);
-        Self { address, pin: Some(pin) }
+        lock().entry(address).or_insert((len, 0)).1 += 1;
+        Self { address, _pin: pin }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        with_held(|held| {
-            if let Some(entry) = held.get_mut(&self.address) {
-                entry.1 -= 1;
-                if entry.1 == 0 {
-                    held.remove(&self.address);
-                }
+        let mut held = lock();
+        if let Some(entry) = held.get_mut(&self.address) {
+            entry.1 -= 1;
+            if entry.1 == 0 {
+                held.remove(&self.address);
             }
-        });
-        // A thread that ends does not fork.
-        let _ = FORKING.try_with(|forking| {
-            if let Some(forking) = forking.borrow_mut().as_mut() {
-                forking.late.extend(self.pin.take());
-            }
-        });
+        }
     }
 }
 
@@ -147,27 +131,24 @@ struct Owner(#[allow(dead_code, reason = "it is dropped with the buffer")] Bytes
 // A panic leaves immutable bytes as they are.
 impl RefUnwindSafe for Owner {}
 
-/// Called before a fork with true, and after it with false by the same thread, in the parent and in the child. A
-/// store's memory is not inherited, but what is held may be read by the child; the parent's next writes to these pages
-/// go to copies. Other threads that begin or end a hold wait meanwhile.
-pub fn keep_over_fork(keep: bool) {
-    FORKING.with_borrow_mut(|forking| {
-        if !keep {
-            let Some(Forking { held, ranges, late }) = forking.take() else { return };
-            advise(&ranges, false);
-            drop(held);
-            drop(late);
-        } else if forking.is_none() {
-            let held = lock();
-            let frames = |(&address, &(len, _)): (&usize, &(usize, usize))| {
-                let start = address - address % FRAME_BYTES;
-                (start, (address + len).next_multiple_of(FRAME_BYTES) - start)
-            };
-            let ranges: Vec<_> = held.iter().map(frames).collect();
-            advise(&ranges, true);
-            *forking = Some(Forking { held, ranges, late: Vec::new() });
-        }
-    });
+/// A store's memory is not inherited by a child, but what is held may be read there; the parent's next writes to these
+/// pages go to copies. Threads that begin or end a hold wait until the fork is over.
+extern "C" fn before_fork() {
+    let held = lock();
+    let frames = |(&address, &(len, _)): (&usize, &(usize, usize))| {
+        let start = address - address % FRAME_BYTES;
+        (start, (address + len).next_multiple_of(FRAME_BYTES) - start)
+    };
+    let ranges: Vec<_> = held.iter().map(frames).collect();
+    advise(&ranges, true);
+    FORKING.set(Some(Forking { _held: held, ranges }));
+}
+
+extern "C" fn after_fork() {
+    // The lock goes last.
+    if let Some(forking) = FORKING.take() {
+        advise(&forking.ranges, false);
+    }
 }
 
 fn advise(ranges: &[(usize, usize)], inherits: bool) {
