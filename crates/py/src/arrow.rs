@@ -5,7 +5,7 @@
 use std::ffi::CStr;
 
 use arrow_array::ffi::{FFI_ArrowArray, from_ffi, to_ffi};
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, Schema};
@@ -15,6 +15,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 use warmset_tables::Error;
 
 use crate::errors::exception;
+use crate::import::{self, Stream};
 
 const STREAM: &CStr = c"arrow_array_stream";
 const ARRAY: &CStr = c"arrow_array";
@@ -34,8 +35,8 @@ pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Reader> {
         let capsule = capsule.cast::<PyCapsule>()?;
         let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         // SAFETY: the capsule's name says that it has such a structure; the interface lets the consumer move it out.
-        let reader = unsafe { ArrowArrayStreamReader::from_raw(stream.as_ptr()) };
-        return Ok(Box::new(reader.map_err(failed)?));
+        let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
+        return Ok(Box::new(Stream::new(stream).map_err(failed)?));
     }
     if object.hasattr("__arrow_c_array__")? {
         let batch = batch_of(object)?;
@@ -62,12 +63,7 @@ fn batch_of(object: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     })?;
     // SAFETY: array and schema came together from one export.
     let data = unsafe { from_ffi(array, &schema) }.map_err(failed)?;
-    let columns = StructArray::from(data);
-    if columns.null_count() > 0 {
-        return Err(PyValueError::new_err("a table has no missing rows, only missing values"));
-    }
-    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(columns.len()));
-    RecordBatch::try_new_with_options(rows.into(), columns.columns().to_vec(), &options).map_err(failed)
+    import::batch_of(data, &rows.into()).map_err(failed)
 }
 
 /// The schema of a Python object that exports one.

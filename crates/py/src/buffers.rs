@@ -7,7 +7,7 @@ use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, MutableBuffer};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
@@ -73,7 +73,8 @@ pub(crate) fn buffer_of(object: &Bound<'_, PyAny>) -> PyResult<Buffer> {
     }
     let len = view.len_bytes();
     let Some(start) = NonNull::new(view.buf_ptr().cast::<u8>()).filter(|_| len > 0) else {
-        return Ok(Buffer::from_vec(Vec::<u8>::new()));
+        // Aligned for any type, though it has no bytes.
+        return Ok(MutableBuffer::new(0).into());
     };
     // SAFETY: the view keeps the object's memory in place until it is released, and the buffer owns the view. That
     // nobody writes to it meanwhile is the caller's promise in Python, as of any function that reads an array.

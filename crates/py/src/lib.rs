@@ -7,6 +7,7 @@ mod arrow;
 mod buffers;
 mod elements;
 mod errors;
+mod import;
 mod stores;
 
 use pyo3::prelude::*;
