@@ -19,6 +19,9 @@ JOBS := target/bench-jobs/warmset-bench-jobs_2.13-0.1.0.jar
 JOBS_POM := bench/spark-ml/jobs/pom.xml
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SPARK_SOURCES := spark/pom.xml $(shell find spark/src/main -type f 2>/dev/null)
+WHEEL := target/wheel/.stamp
+PACKAGE := .venv-package/bin/python
+PACKAGE_SOURCES := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
 BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
 export PYTHONPATH := $(CURDIR)/bench
 export PYTHONDONTWRITEBYTECODE := 1
@@ -71,6 +74,11 @@ bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 	cargo run -q --release --locked -p $* -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
 	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
+.PHONY: bench-python
+bench-python: .venv-package/.stamp $(WHEEL)
+	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
+
 .PHONY: bench-tier-daemon
 bench-tier-daemon: $(STAMPS)/guest
 	@cargo build -q --release --locked -p warmset-cli
@@ -84,10 +92,10 @@ bench-sim: $(STAMPS)/base
 # ---- tests ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-python test-bench ## Set up and pass the tests
+test: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-python test-bench ## Set up and pass the tests
 
 .PHONY: test-full
-test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package ## The same with a second Spark in all suites and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
 
@@ -133,7 +141,13 @@ WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --durations 15 $(WORKERS) $(PYTEST_ARGS)
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --durations 15 $(WORKERS) $(PYTEST_ARGS)
+
+# From the wheel, in an environment that has nothing of this tree; without the paths of the others.
+.PHONY: test-package
+test-package: .venv-package/.stamp $(WHEEL) $(STAMPS)/base
+	$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -185,8 +199,8 @@ check-licences: $(STAMPS)/deny
 
 .PHONY: check-python
 check-python: .venv/.stamp
-	$(PY) -m ruff format --check bench tests scripts
-	$(PY) -m ruff check bench tests scripts
+	$(PY) -m ruff format --check bench tests scripts python
+	$(PY) -m ruff check bench tests scripts python
 
 .PHONY: check-tree
 check-tree: .venv/.stamp
@@ -195,7 +209,7 @@ check-tree: .venv/.stamp
 .PHONY: format
 format: .venv/.stamp $(STAMPS)/check ## Format all sources
 	cargo fmt --all
-	$(PY) -m ruff format bench tests scripts
+	$(PY) -m ruff format bench tests scripts python
 
 .PHONY: reference
 reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
@@ -240,11 +254,23 @@ $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
 	$(MVN) package -DskipTests
 	@touch $@
 
+.venv-package/.stamp: etc/python/package.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-package $<
+	@touch $@
+
+.PHONY: wheel
+wheel: $(WHEEL) ## Build dist/warmset-*.whl: Python module, command, preload library and Spark plugin
+$(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
+	@rm -rf dist
+	PATH="$(CURDIR)/.venv-package/bin:$$PATH" WARMSET_JAR=$(CURDIR)/$(JAR) $(PACKAGE) -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--no-build-isolation --wheel-dir dist .
+	@mkdir -p $(@D) && touch $@
+
 $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests
 	@touch $@
 
 .PHONY: clean
 clean: ## Remove what was built (not the data, the virtual environments and the README's target/try)
-	rm -rf spark/target
+	rm -rf spark/target dist python/warmset/jars python/warmset/THIRD-PARTY-NOTICES.txt
 	if [ -d target ]; then find target -mindepth 1 -maxdepth 1 ! -name try -exec rm -rf {} +; fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the licences of all that a crate of this workspace links, as one text. usage: notices.py CRATE
+"""Writes the licences of all that crates of this workspace link, as one text. usage: notices.py CRATE...
 
 Crates of the workspace and what is only run while it is built (procedural macros, build scripts) are left out.
 Equal texts are written once. A crate whose sources have no licence file is listed with the licence it names.
@@ -27,13 +27,13 @@ def metadata() -> dict:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def linked(found: dict, crate: str) -> list[dict]:
-    """The packages that `crate` links, sorted by name and version."""
+def linked(found: dict, crates: list[str]) -> list[dict]:
+    """The packages that `crates` link, sorted by name and version."""
     packages = {package["id"]: package for package in found["packages"]}
     nodes = {node["id"]: node for node in found["resolve"]["nodes"]}
-    roots = [id for id in found["workspace_members"] if packages[id]["name"] == crate]
-    if not roots:
-        sys.exit(f"notices: there is no crate {crate} in this workspace")
+    roots = [id for id in found["workspace_members"] if packages[id]["name"] in crates]
+    if len(roots) != len(crates):
+        sys.exit(f"notices: {', '.join(crates)} are not all crates of this workspace")
     seen, waiting = set(roots), roots
     while waiting:
         for dependency in nodes[waiting.pop()]["deps"]:
@@ -66,13 +66,13 @@ def notices(packages: list[dict]) -> str:
             texts = [f"Its sources have no licence file; its licence is: {package['license']}"]
         for text in texts:
             sections.setdefault(text, []).append(name)
-    head = "What the native library of Warmset links, with its licences. Apache Fory, in the jar: META-INF/NOTICE.\n"
+    head = "What the native part of Warmset links, with its licences. Apache Fory, in the jar: META-INF/NOTICE.\n"
     return head + "".join(
         f"\n{RULE}\n" + "\n".join(names) + f"\n{RULE}\n\n{text}\n" for text, names in sections.items()
     )
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: notices.py CRATE")
-    sys.stdout.write(notices(linked(metadata(), sys.argv[1])))
+    if len(sys.argv) < 2:
+        sys.exit("usage: notices.py CRATE...")
+    sys.stdout.write(notices(linked(metadata(), sys.argv[1:])))

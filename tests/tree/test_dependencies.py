@@ -1,7 +1,7 @@
 """Dependencies run one way, and unsafe code stays where it belongs.
 
-`cli, jni, py → tiering, prefetch, direct, region → placement, platform`; `sim → placement`; benchmarks may use anything
-but the borders. `placement` depends on nothing of ours and forbids unsafe code.
+`cli, jni, py → tiering, prefetch, direct, tables → region → placement, platform`; `sim → placement`; benchmarks may
+use anything but the borders. `placement` depends on nothing of ours and forbids unsafe code.
 
 In the plugin: `entry → cachedframes, rddblocks → store → memorysplit → settings`.
 """
@@ -23,10 +23,11 @@ ALLOWED = {
     "platform": set(),
     "sim": {"placement"},
     **dict.fromkeys(MIDDLE, GROUND),
-    **dict.fromkeys(("jni", "py"), GROUND | MIDDLE),
+    "tables": GROUND | {"region"},
+    **dict.fromkeys(("jni", "py"), GROUND | MIDDLE | {"tables"}),
     "cli": GROUND | MIDDLE | {"sim"},
 }
-UNSAFE_IN = {"platform", "jni", "py", "direct", "region"}
+UNSAFE_IN = {"platform", "jni", "py", "direct", "region", "tables"}
 # The region store touches raw memory only where it hands addresses out and fills them.
 UNSAFE_FILES_OF_REGION_MAX = 4
 

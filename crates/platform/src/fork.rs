@@ -13,6 +13,21 @@ extern "C" fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Calls `before` in each thread that is about to fork, with nothing of the program's between it and the fork, and
+/// `after` when it has, in the parent and in the child. In the child no other thread runs, and locks that others had
+/// stay locked. Later calls add more handlers.
+///
+/// # Errors
+/// No memory.
+#[cfg(not(miri))]
+pub fn on_fork(before: extern "C" fn(), after: extern "C" fn()) -> std::io::Result<()> {
+    // SAFETY: functions of the program, which live as long as it does; C's fork may call them in any thread.
+    match unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) } {
+        0 => Ok(()),
+        code => Err(std::io::Error::from_raw_os_error(code)),
+    }
+}
+
 /// The process in which something was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin {

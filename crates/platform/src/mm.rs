@@ -19,6 +19,20 @@ pub const BASE_PAGE_BYTES: usize = 4096;
 /// Bytes in a huge page, the alignment of every reservation.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
+/// Whether a child made by `fork` gets the pages of a part of a reservation (as they are then), or no mapping at all.
+///
+/// # Errors
+/// The kernel's, for addresses that are not mapped.
+///
+/// # Safety
+/// The range lies in a [`Reservation`]. While children inherit it nobody starts to write to it by direct I/O.
+pub unsafe fn inherit(address: usize, len: usize, inherits: bool) -> io::Result<()> {
+    let advice = if inherits { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
+    // SAFETY: neither advice touches pages; the caller says whose they are.
+    unsafe { mm::madvise(address as *mut c_void, len, advice) }?;
+    Ok(())
+}
+
 /// A range of addresses that stays mapped for the life of the process.
 ///
 /// Who changes pages promises that nobody looks:

@@ -32,6 +32,25 @@ pub struct Entry {
     pub checksum: u64,
 }
 
+/// The checksum of some bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Check {
+    /// Where they begin, in bytes from the start of the file.
+    pub offset: u64,
+    /// How many there are.
+    pub bytes: u64,
+    /// Their XXH3-64.
+    pub checksum: u64,
+}
+
+impl Check {
+    /// Whether it is true of `bytes`, which begin at `start`. Who opened the file saw that it lies within.
+    pub(crate) fn holds(&self, start: u64, bytes: &[u8]) -> bool {
+        let from = (self.offset - start) as usize;
+        checksum(&bytes[from..from + self.bytes as usize]) == self.checksum
+    }
+}
+
 /// What the header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {

@@ -14,7 +14,7 @@ use crate::FRAME_BYTES;
 use crate::backing::{Backing, Place};
 use crate::device::DeviceId;
 use crate::error::Error;
-use crate::region_file::{Entry, checksum};
+use crate::region_file::{Check, Entry, checksum};
 use crate::state::{State, StateWord};
 use crate::sync::Mutex;
 
@@ -68,6 +68,8 @@ pub(crate) struct Segment {
     accessed_ticks: AtomicU64,
     /// Of its bytes as they are on disk: what a saved region's file says, or what was written.
     checksum: OnceLock<u64>,
+    /// Checksums of its parts, where it is an extent of somebody else's file.
+    checks: Box<[Check]>,
     /// Why the last promotion failed, for those who wait for it.
     pub failure: Mutex<Option<Error>>,
 }
@@ -94,6 +96,7 @@ impl Segment {
             score: AtomicU64::new(Score::NEVER.to_bits()),
             accessed_ticks: AtomicU64::new(now_ticks),
             checksum: OnceLock::new(),
+            checks: Box::default(),
             failure: Mutex::new(None),
         }
     }
@@ -115,8 +118,32 @@ impl Segment {
         }
     }
 
+    /// An extent of a file that others wrote.
+    pub fn extent(
+        key: Key,
+        region: &Arc<RegionCore>,
+        position: usize,
+        place: Place,
+        bytes: u64,
+        checks: Vec<Check>,
+        now_ticks: u64,
+    ) -> Self {
+        Self {
+            word: StateWord::new(State::Absent),
+            place: AtomicU64::new(encode(place)),
+            checks: checks.into(),
+            ..Self::writing(key, region, position, bytes, false, 0, now_ticks)
+        }
+    }
+
     /// Compares bytes that were read from disk with those that were written.
     pub fn check(&self, bytes: &[u8], place: Place) -> Result<(), Error> {
+        if let Some(wrong) = self.checks.iter().find(|check| !check.holds(place.offset, bytes)) {
+            return Err(Error::BadFile {
+                path: self.region.backing.path(place).to_owned(),
+                problem: format!("the checksum of {} bytes at offset {} is wrong", wrong.bytes, wrong.offset),
+            });
+        }
         if self.checksum.get().is_none_or(|&expected| checksum(bytes) == expected) {
             return Ok(());
         }

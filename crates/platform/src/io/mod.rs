@@ -6,6 +6,8 @@
 #[cfg_attr(any(shuttle, miri), allow(dead_code))]
 mod file;
 #[cfg(not(any(shuttle, miri)))]
+mod lock;
+#[cfg(not(any(shuttle, miri)))]
 mod publish;
 mod queue;
 #[cfg(any(shuttle, miri))]
@@ -20,6 +22,8 @@ mod uring;
 pub(crate) use file::open_nameless;
 #[cfg(not(any(shuttle, miri)))]
 pub use file::{DIRECT_ALIGN_BYTES, DataFile};
+#[cfg(not(any(shuttle, miri)))]
+pub use lock::{FileLock, TryLock};
 #[cfg(not(any(shuttle, miri)))]
 pub use publish::Publish;
 pub use queue::{Backend, Done, FaultHook, IoChoice, IoQueue, Op, Request};

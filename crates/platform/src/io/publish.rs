@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{self, AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::fork::Origin;
+
 /// A file being written aside.
 #[derive(Debug)]
 pub struct Publish {
@@ -20,6 +22,7 @@ pub struct Publish {
     target: PathBuf,
     aside: PathBuf,
     has_name: bool,
+    origin: Origin,
 }
 
 impl Publish {
@@ -47,7 +50,7 @@ impl Publish {
             }
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { file: fd.into(), target: target.to_owned(), aside, has_name })
+        Ok(Self { file: fd.into(), target: target.to_owned(), aside, has_name, origin: Origin::here() })
     }
 
     /// The file, to write to.
@@ -76,7 +79,8 @@ impl Publish {
 
 impl Drop for Publish {
     fn drop(&mut self) {
-        if self.has_name {
+        // A forked child has a copy of this, and the file is its parent's.
+        if self.has_name && self.origin.is_here() {
             // What is left to do after a failure; there is nobody to tell.
             let _ = fs::unlink(&self.aside);
         }

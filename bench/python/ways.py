@@ -1,0 +1,190 @@
+"""The ways that `bench/python` compares, each in a process of its own: writes its file, reads it again and again.
+
+usage: ways.py WAY ORDER SOURCE DIRECTORY EPOCHS MEMORY_BYTES
+       ways.py source "" PATH ROWS COLUMNS
+       ways.py package "" "" DIRECTORY
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+ROWS = 4096
+Reader = Callable[[list[int]], Iterator[np.ndarray]]
+
+
+def orders(parts: int, epochs: int, order: str) -> list[list[int]]:
+    """The parts of each epoch."""
+    dice = np.random.default_rng(7)
+    return [list(dice.permutation(parts)) if order == "shuffled" else list(range(parts)) for _ in range(epochs)]
+
+
+def evict(path: Path) -> None:
+    """Takes a file out of the page cache."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def parts_of(source: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows as they are read."""
+    for start in range(0, len(source), ROWS):
+        yield source[start : start + ROWS]
+
+
+def memmap(source: np.ndarray, directory: Path) -> Reader:
+    """A file of plain rows, mapped."""
+    made = np.lib.format.open_memmap(directory / "X.npy", "w+", source.dtype, source.shape)
+    for number, part in enumerate(parts_of(source)):
+        made[number * ROWS : number * ROWS + len(part)] = part
+    made.flush()
+    mapped = np.load(directory / "X.npy", mmap_mode="r")
+    return lambda order: (mapped[n * ROWS : (n + 1) * ROWS] for n in order)
+
+
+def batches(source: np.ndarray) -> tuple:
+    """The schema of a column of rows, and what makes a batch of some."""
+    import pyarrow as pa
+
+    kind = pa.list_(pa.float32(), source.shape[1])
+    schema = pa.schema([("x", kind)])
+
+    def batch(part: np.ndarray) -> pa.RecordBatch:
+        values = pa.array(np.ascontiguousarray(part).reshape(-1))
+        return pa.record_batch([pa.FixedSizeListArray.from_arrays(values, source.shape[1])], schema=schema)
+
+    return schema, batch
+
+
+def arrow(source: np.ndarray, directory: Path) -> Reader:
+    """An Arrow IPC file, mapped."""
+    import pyarrow as pa
+
+    schema, batch = batches(source)
+    with pa.ipc.new_file(str(directory / "X.arrow"), schema) as writer:
+        for part in parts_of(source):
+            writer.write_batch(batch(part))
+    reader = pa.ipc.open_file(pa.memory_map(str(directory / "X.arrow")))
+    return lambda order: (reader.get_batch(n).column(0).flatten().to_numpy() for n in order)
+
+
+def parquet(source: np.ndarray, directory: Path) -> Reader:
+    """Row groups of a Parquet file, read again."""
+    import pyarrow.parquet as pq
+
+    schema, batch = batches(source)
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    with pq.ParquetWriter(directory / "X.parquet", schema, **options) as writer:
+        for part in parts_of(source):
+            writer.write_batch(batch(part), row_group_size=ROWS)
+    file = pq.ParquetFile(directory / "X.parquet", pre_buffer=True)
+    return lambda order: (file.read_row_group(n).column(0).combine_chunks().flatten().to_numpy() for n in order)
+
+
+def measure(way: str, order: str, source_path: Path, directory: Path, epochs: int, memory_bytes: int) -> dict:
+    """Seconds of the fill and of each epoch."""
+    evict(source_path)
+    source = np.load(source_path, mmap_mode="r")
+    parts = -(-len(source) // ROWS)
+    began = time.perf_counter()
+    if way == "warmset":
+        import warmset
+
+        store = warmset.Store(directory, memory=memory_bytes)
+        store.put("X", source, batch_rows=ROWS)
+        filled = time.perf_counter()
+        readers = [lambda n=n: store.scan("X", shuffle=order == "shuffled", seed=n) for n in range(epochs)]
+    else:
+        read = {"memmap": memmap, "arrow": arrow, "parquet": parquet}[way](source, directory)
+        written = next(directory.iterdir())
+        with written.open("rb") as file:
+            os.fsync(file.fileno())
+        filled = time.perf_counter()
+        readers = [lambda chosen=chosen: read(chosen) for chosen in orders(parts, epochs, order)]
+    del source
+    spent, sums = [], []
+    for reader in readers:
+        start = time.perf_counter()
+        sums.append(sum(float(part.sum(dtype=np.float32)) for part in reader()))
+        spent.append(time.perf_counter() - start)
+    if max(sums) - min(sums) > abs(sums[0]) * 1e-3 + 1:
+        raise RuntimeError(f"epochs differ: {sums}")
+    whole = filled - began + sum(spent)
+    return {
+        "fill_s": filled - began,
+        "epochs_s": spent,
+        "first_s": spent[0],
+        "later_s": sum(spent[1:]),
+        "whole_s": whole,
+        "sum": sums[0],
+    }
+
+
+def make_source(path: Path, rows: int, columns: int) -> None:
+    """Rows that do not compress, made part by part."""
+    made = np.lib.format.open_memmap(path, "w+", np.float32, (rows, columns))
+    dice = np.random.default_rng(3)
+    for start in range(0, rows, 1 << 16):
+        part = made[start : start + (1 << 16)]
+        part[:] = dice.standard_normal(part.shape, np.float32)
+    made.flush()
+    evict(path)
+
+
+def package(directory: Path) -> dict:
+    """What an import and a resident read cost."""
+    import pyarrow as pa
+    import warmset
+
+    timed = "import time; a = time.perf_counter(); import warmset; print(time.perf_counter() - a)"
+    command = [sys.executable, "-c", timed]
+    imports = [float(subprocess.run(command, capture_output=True, text=True).stdout) for _ in range(9)]
+    store = warmset.Store(directory / "package", memory=1536 << 20)
+    store["t"] = pa.table({"a": np.arange(1 << 26), "b": np.arange(1 << 26)})
+    in_memory = pa.table({"a": np.arange(1 << 26), "b": np.arange(1 << 26)})
+
+    def passes(table: Callable[[], pa.Table]) -> float:
+        spent = []
+        for _ in range(7):
+            held = table()
+            start = time.perf_counter()
+            for name in ("a", "b"):
+                for chunk in held.column(name).chunks:
+                    chunk.to_numpy().sum()
+            spent.append(time.perf_counter() - start)
+        return sorted(spent)[3]
+
+    theirs, ours = passes(lambda: in_memory), passes(lambda: pa.table(store["t"]))
+    gets = []
+    for _ in range(200):
+        start = time.perf_counter()
+        store["t"]
+        gets.append(time.perf_counter() - start)
+    return {
+        "fits": round(theirs / ours, 3),
+        "get_us": round(sorted(gets)[100] * 1e6, 1),
+        "import_ms": round(sorted(imports)[4] * 1e3, 1),
+    }
+
+
+def main() -> None:
+    """Does what the command line says, and prints JSON."""
+    way, order, source, directory, *rest = sys.argv[1:]
+    if way == "source":
+        make_source(Path(source), int(directory), int(rest[0]))
+    elif way == "package":
+        print(json.dumps(package(Path(directory))))
+    else:
+        print(json.dumps(measure(way, order, Path(source), Path(directory), int(rest[0]), int(rest[1]))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The Python of docs/guide/python.md runs as it stands there, with less data and another directory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "python.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_blocks_run_one_after_the_other(tmp_path: Path):
+    blocks = BLOCK.findall(GUIDE.read_text())
+    assert len(blocks) == 4
+    # The last one is Spark's: tests/python/test_spark.py runs its lines.
+    code = "\n".join(blocks[:3])
+    assert "warmset.spark" in blocks[3]
+    for theirs, ours in {"/mnt/nvme/warm": str(tmp_path / "warm"), "4GiB": "128MiB", "1_000_000": "20_000"}.items():
+        assert theirs in code, f"the guide no longer has {theirs}"
+        code = code.replace(theirs, ours)
+    seen: dict = {}
+    exec(compile(code, str(GUIDE), "exec"), seen)
+    assert seen["store"].verify() == []
+    assert sorted(seen["store"]) == ["X", "labels", "log", "points"]
+    right = seen["model"].predict(seen["X"]) == (np.asarray(seen["X"])[:, 0] > 0)
+    assert right.mean() > 0.9

@@ -1,0 +1,98 @@
+"""Damaged files, full disks, foreign files: an error that says what and where, and nothing lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+import warmset
+
+
+def flip(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_a_damaged_byte_is_named(tmp_path: Path):
+    store = warmset.Store(tmp_path, memory="32MiB")
+    store.put("X", np.arange(3_000_000), batch_rows=500_000)
+    path = tmp_path / "X.arrow"
+    flip(path, 13_000_000)
+    (damage,) = store.verify("X")
+    assert damage.path == path and damage.offset <= 13_000_000 < damage.offset + damage.bytes
+    store = warmset.Store(tmp_path, memory="32MiB")
+    for read in (
+        lambda: store["X"],
+        lambda: store.get_verified("X"),
+        lambda: list(store.scan("X")),
+    ):
+        with pytest.raises(warmset.BadFileError, match=f"{path}.*offset {damage.offset}"):
+            read()
+    # What is not damaged can be read.
+    scan = store.scan("X")
+    assert [int(next(scan)[0]) for _ in range(3)] == [0, 500_000, 1_000_000]
+    flip(path, 13_000_000)
+    assert store.verify() == [] and store.get_verified("X").sum() == np.arange(3_000_000).sum()
+
+
+def test_a_foreign_a_cut_and_a_newer_file(tmp_path: Path):
+    store = warmset.Store(tmp_path, memory="32MiB")
+    table = pa.table({"a": [1, 2]})
+    with pa.ipc.new_file(str(tmp_path / "theirs.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(warmset.BadFileError, match="no Warmset store has written"):
+        store["theirs"]
+    store["ours"] = table
+    path = tmp_path / "ours.arrow"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(warmset.BadFileError, match="does not end as an Arrow file"):
+        store["ours"]
+    path.write_bytes(whole)
+    assert pa.table(store["ours"]) == table
+
+
+def test_a_full_disk_is_an_error_and_leaves_what_was(tmp_path: Path):
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", mount]).returncode:
+        pytest.skip("a small file system needs the right to mount one")
+    try:
+        store = warmset.Store(mount, memory="32MiB")
+        store["X"] = np.arange(1_000_000)
+        with pytest.raises(warmset.NoSpaceError, match="No space left"):
+            store["X"] = np.zeros(5_000_000)
+        with pytest.raises(warmset.NoSpaceError, match="No space left"):
+            store["Y"] = pa.table({"a": np.zeros(5_000_000)})
+        assert list(store) == ["X"] and store["X"][-1] == 999_999
+        store["Y"] = np.arange(1_000_000)
+        assert store.verify() == []
+        del store
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
+
+
+def test_the_doctests_and_the_time_of_an_import():
+    code = """
+import doctest, sys, time
+start = time.perf_counter()
+import warmset
+spent = time.perf_counter() - start
+assert "numpy" not in sys.modules and "pyspark" not in sys.modules
+import warmset._sizes, warmset._store
+modules = (warmset, warmset._sizes, warmset._store)
+failed = sum(doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed for module in modules)
+print(spent)
+sys.exit(failed)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
