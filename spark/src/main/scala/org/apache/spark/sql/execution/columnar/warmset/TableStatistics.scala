@@ -173,11 +173,14 @@ object TableStatistics {
       None
     } else {
       val distinct = math.max(1L, math.min(distinctValues(dataType, totals), values))
+      // Of texts that are null in some rows Spark's JoinEstimation fails after a filter for those: it
+      // divides by no distinct values, which only bounds would have kept it from.
+      val counted = bounded(dataType) || totals.nulls == 0
       val length =
         if (bounded(dataType)) dataType.defaultSize.toLong
         else (totals.plainBytes - 4 * rows + values - 1) / values
-      Some(ColumnStat(Some(distinct), Option(totals.lower), Option(totals.upper), Some(totals.nulls),
-        Some(length), if (bounded(dataType)) Some(length) else None))
+      Some(ColumnStat(Option.when(counted)(distinct), Option(totals.lower), Option(totals.upper),
+        Option.when(counted)(totals.nulls), Some(length), Option.when(bounded(dataType))(length)))
     }
   }
 
