@@ -1,4 +1,4 @@
-"""The Python of docs/guide/python.md runs as it stands there, with less data and another directory."""
+"""The Python of docs/guide/python.md and the README runs as it stands there, with less data and other directories."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
+import warmset
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "python.md"
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "docs" / "guide" / "python.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -26,3 +29,15 @@ def test_the_blocks_run_one_after_the_other(tmp_path: Path):
     assert sorted(seen["store"]) == ["X", "labels", "log", "points"]
     right = seen["model"].predict(seen["X"]) == (np.asarray(seen["X"])[:, 0] > 0)
     assert right.mean() > 0.9
+
+
+def test_the_readme_scans_more_than_memory(tmp_path: Path):
+    (code,) = [block for block in BLOCK.findall((ROOT / "README.md").read_text()) if "warmset.Store" in block]
+    assert "target/try/store" in code
+    seen: dict = {}
+    exec(compile(code.replace("target/try/store", str(tmp_path / "store")), "README.md", "exec"), seen)
+    scanned = sum(part.sum() for part in seen["store"].scan("X"))
+    with pytest.raises(warmset.NoSpaceError):
+        seen["store"]["X"]
+    expected = np.random.default_rng(0).normal(size=(400_000, 64)).sum()
+    assert abs(scanned - expected) < 1e-6 * 400_000
