@@ -1,6 +1,6 @@
-"""`make bench B=python`: epochs over an array twice a memory group's limit, by a store and by what else keeps arrays.
+"""`make bench B=python`: epochs over an array twice a cgroup's limit, by a store and by what else keeps arrays.
 
-Each way runs in a child process in a memory group (page cache included): it writes its own file from a source that is
+Each way runs in a child process in a cgroup (page cache included): it writes its own file from a source that is
 evicted first, then reads it five times. It ends with `result: {json}`.
 """
 
@@ -30,7 +30,7 @@ README = """# python
 
 `make bench B=python{quick}`, on the machine described in `raw.json`, which has all figures.
 
-An array of float32, {rows:,} rows of {columns}, {data_gib:.2f} GiB, in a memory group of {limit_gib:.2f} GiB that
+An array of float32, {rows:,} rows of {columns}, {data_gib:.2f} GiB, in a cgroup of {limit_gib:.2f} GiB that
 counts page cache. Each way writes its file from the same source, evicted before, and reads it {epochs} times in parts
 of 4096 rows, in order and in shuffled order; what is computed is the sum of each part. **warmset** is
 `store.put(..., batch_rows=4096)` and `store.scan(...)` with {memory_mib} MiB, **memmap** a `numpy.memmap`, **arrow** a
@@ -94,7 +94,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="make bench B=python", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a quarter of the data, one run")
-    parser.add_argument("--limit-mib", type=int, help="limit of the memory group (default: 2048; quick: 512)")
+    parser.add_argument("--limit-mib", type=int, help="limit of the cgroup (default: 2048; quick: 512)")
     parser.add_argument("--rounds", type=int, help="runs of each way (default: 3; quick: 1)")
     parser.add_argument("--dir", type=Path, default=ROOT / "target" / "bench-python", help="where the files go")
     options = parser.parse_args()
