@@ -26,6 +26,7 @@ pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 ///
 /// # Safety
 /// The range lies in a [`Reservation`]. While children inherit it nobody starts to write to it by direct I/O.
+#[cfg(not(miri))]
 pub unsafe fn inherit(address: usize, len: usize, inherits: bool) -> io::Result<()> {
     let advice = if inherits { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
     // SAFETY: neither advice touches pages; the caller says whose they are.
