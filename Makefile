@@ -20,6 +20,8 @@ JOBS_POM := bench/spark-ml/jobs/pom.xml
 RUST_SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 SPARK_SOURCES := spark/pom.xml $(shell find spark/src/main -type f 2>/dev/null)
 WHEEL := target/wheel/.stamp
+# The wheel in .venv-package.
+INSTALLED := .venv-package/.installed
 PACKAGE := .venv-package/bin/python
 PACKAGE_SOURCES := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
 BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
@@ -75,8 +77,7 @@ bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
 .PHONY: bench-python
-bench-python: .venv-package/.stamp $(WHEEL)
-	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+bench-python: $(INSTALLED)
 	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-tier-daemon
@@ -145,8 +146,7 @@ test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 
 # From the wheel, in an environment that has nothing of this tree; without the paths of the others.
 .PHONY: test-package
-test-package: .venv-package/.stamp $(WHEEL) $(STAMPS)/base
-	$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+test-package: $(INSTALLED)
 	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
@@ -265,6 +265,10 @@ $(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
 	PATH="$(CURDIR)/.venv-package/bin:$$PATH" WARMSET_JAR=$(CURDIR)/$(JAR) $(PACKAGE) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 		--no-build-isolation --wheel-dir dist .
 	@mkdir -p $(@D) && touch $@
+
+$(INSTALLED): $(WHEEL) .venv-package/.stamp
+	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+	@touch $@
 
 $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from harness.coldstart import evict
 
 ROWS = 4096
 Reader = Callable[[list[int]], Iterator[np.ndarray]]
@@ -25,13 +26,6 @@ def orders(parts: int, epochs: int, order: str) -> list[list[int]]:
     """The parts of each epoch."""
     dice = np.random.default_rng(7)
     return [list(dice.permutation(parts)) if order == "shuffled" else list(range(parts)) for _ in range(epochs)]
-
-
-def evict(path: Path) -> None:
-    """Takes a file out of the page cache."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def parts_of(source: np.ndarray) -> Iterator[np.ndarray]:
@@ -91,7 +85,7 @@ def parquet(source: np.ndarray, directory: Path) -> Reader:
 
 def measure(way: str, order: str, source_path: Path, directory: Path, epochs: int, memory_bytes: int) -> dict:
     """Seconds of the fill and of each epoch."""
-    evict(source_path)
+    evict([str(source_path)])
     source = np.load(source_path, mmap_mode="r")
     parts = -(-len(source) // ROWS)
     began = time.perf_counter()
@@ -136,7 +130,7 @@ def make_source(path: Path, rows: int, columns: int) -> None:
         part = made[start : start + (1 << 16)]
         part[:] = dice.standard_normal(part.shape, np.float32)
     made.flush()
-    evict(path)
+    evict([str(path)])
 
 
 def package(directory: Path) -> dict:

@@ -165,11 +165,11 @@ class Store(MutableMapping[str, Any]):
         memory_max: int | str | None = None,
         worker_memory: int | str | None = None,
     ) -> None:
-        self._memory_bytes = parse_bytes(memory)
-        self._memory_max_bytes = None if memory_max is None else parse_bytes(memory_max)
-        default = min(self._memory_bytes, max(self._memory_bytes // _WORKER_PART, _WORKER_BYTES_MIN))
+        memory_bytes = parse_bytes(memory)
+        memory_max_bytes = None if memory_max is None else parse_bytes(memory_max)
+        default = min(memory_bytes, max(memory_bytes // _WORKER_PART, _WORKER_BYTES_MIN))
         self._worker_bytes = default if worker_memory is None else parse_bytes(worker_memory)
-        self._store = _native.Store(os.fspath(dir), self._memory_bytes, self._memory_max_bytes)
+        self._store = _native.Store(os.fspath(dir), memory_bytes, memory_max_bytes)
         self._dir = Path(self._store.dir)
         self._process = os.getpid()
 
@@ -177,8 +177,6 @@ class Store(MutableMapping[str, Any]):
     def _native(self) -> _native.Store:
         """The store of this process: a child that was forked opens its own."""
         if self._process != os.getpid():
-            self._memory_bytes = self._worker_bytes
-            self._memory_max_bytes = None
             self._store = _native.Store(os.fspath(self._dir), self._worker_bytes, None)
             self._process = os.getpid()
         return self._store
@@ -311,14 +309,13 @@ class Store(MutableMapping[str, Any]):
     def resize(self, *, memory: int | str) -> None:
         """Changes the memory, up to `memory_max`; returns at once. ValueError for more."""
         self._native.resize(parse_bytes(memory))
-        self._memory_bytes = self._native.memory_bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The one who unpickles it is a worker.
         return _open, (os.fspath(self._dir), self._worker_bytes)
 
     def __repr__(self) -> str:
-        return f"warmset.Store({os.fspath(self._dir)!r}, memory={self._memory_bytes})"
+        return f"warmset.Store({os.fspath(self._dir)!r}, memory={self._store.memory_bytes})"
 
 
 def _open(dir: str, memory: int) -> Store:

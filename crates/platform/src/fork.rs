@@ -20,9 +20,22 @@ extern "C" fn forked() {
 /// # Errors
 /// No memory.
 #[cfg(not(miri))]
-pub fn on_fork(before: extern "C" fn(), after: extern "C" fn()) -> std::io::Result<()> {
-    // SAFETY: functions of the program, which live as long as it does; C's fork may call them in any thread.
-    match unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) } {
+pub fn on_fork(before: Handler, after: Handler) -> std::io::Result<()> {
+    register(Some(before), Some(after), Some(after))
+}
+
+#[cfg(not(miri))]
+type Handler = extern "C" fn();
+
+#[cfg(not(miri))]
+fn register(
+    before: Option<Handler>,
+    in_parent: Option<Handler>,
+    in_child: Option<Handler>,
+) -> std::io::Result<()> {
+    let c = |handler: Option<Handler>| handler.map(|handler| handler as unsafe extern "C" fn());
+    // SAFETY: safe functions of the program, which live as long as it does; C's fork may call them in any thread.
+    match unsafe { libc::pthread_atfork(c(before), c(in_parent), c(in_child)) } {
         0 => Ok(()),
         code => Err(std::io::Error::from_raw_os_error(code)),
     }
@@ -39,12 +52,10 @@ impl Origin {
     #[must_use]
     pub fn here() -> Self {
         WATCHED.call_once(|| {
-            // SAFETY: the handler adds to an atomic and does nothing else, which a forked child may do. A failure (no
-            // memory) leaves forks unnoticed, as if nobody had asked.
+            // The handler adds to an atomic, which a forked child may do. A failure (no memory) leaves forks unnoticed,
+            // as if nobody had asked.
             #[cfg(not(miri))]
-            unsafe {
-                libc::pthread_atfork(None, None, Some(forked))
-            };
+            let _ = register(None, None, Some(forked));
         });
         Self { generation: GENERATION.load(Ordering::Relaxed) }
     }

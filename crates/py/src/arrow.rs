@@ -77,6 +77,10 @@ pub(crate) fn schema_of(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     Schema::try_from(unsafe { schema.as_ref() }).map_err(failed)
 }
 
+pub(crate) fn column_names(schema: &Schema) -> Vec<String> {
+    schema.fields().iter().map(|field| field.name().clone()).collect()
+}
+
 pub(crate) fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     PyCapsule::new_with_value(py, FFI_ArrowSchema::try_from(schema).map_err(failed)?, SCHEMA)
 }
@@ -108,7 +112,7 @@ impl Batch {
     /// Names of the columns.
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        self.batch.schema().fields().iter().map(|field| field.name().clone()).collect()
+        column_names(&self.batch.schema())
     }
 
     fn __len__(&self) -> usize {

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use warmset_tables::Element;
 
-/// Finds what a name stands for: `float32`, `timestamp[ns]`, `bytes[16]`, `bits` and so on.
+/// Finds what a name stands for: `float32`, `timestamp[ns]`, `bytes[16]` and so on.
 pub(crate) fn element(name: &str) -> PyResult<Element> {
     let found = match name {
         "int8" => (DataType::Int8, 1),

@@ -3,7 +3,7 @@
 //! Invariant: an object holds what it needs, so that they may go in any order.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchReader};
 use arrow_buffer::BooleanBuffer;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use warmset_tables::{ArraySource, Kind, Options, Piece, ScanOptions, TableWriter};
 
-use crate::arrow::{Batch, export_schema, export_stream, reader_of, schema_of};
+use crate::arrow::{Batch, column_names, export_schema, export_stream, reader_of, schema_of};
 use crate::buffers::{Pinned, buffer_of};
 use crate::elements::element;
 use crate::errors::exception;
@@ -182,7 +182,7 @@ impl Table {
 
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        self.table.schema().fields().iter().map(|field| field.name().clone()).collect()
+        column_names(self.table.schema())
     }
 
     #[getter]
@@ -297,6 +297,16 @@ pub struct Writer {
     inner: Mutex<Option<TableWriter>>,
 }
 
+impl Writer {
+    fn lock(&self) -> MutexGuard<'_, Option<TableWriter>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn closed() -> warmset_tables::Error {
+    warmset_tables::Error::Invalid("the writer is closed".to_owned())
+}
+
 #[pymethods]
 impl Writer {
     fn append(&self, py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -305,11 +315,7 @@ impl Writer {
             for batch in reader {
                 // Getting it may have run Python; now the lock is taken for this one.
                 let batch = batch?;
-                let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-                let writer = inner
-                    .as_mut()
-                    .ok_or_else(|| warmset_tables::Error::Invalid("the writer is closed".to_owned()))?;
-                writer.append(&batch)?;
+                self.lock().as_mut().ok_or_else(closed)?.append(&batch)?;
             }
             Ok(())
         })
@@ -318,22 +324,19 @@ impl Writer {
 
     #[getter]
     fn num_rows(&self, py: Python<'_>) -> u64 {
-        py.detach(|| {
-            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            inner.as_ref().map_or(0, TableWriter::rows)
-        })
+        py.detach(|| self.lock().as_ref().map_or(0, TableWriter::rows))
     }
 
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| {
-            let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
-            taken.ok_or_else(|| warmset_tables::Error::Invalid("the writer is closed".to_owned()))?.commit()
+            let taken = self.lock().take();
+            taken.ok_or_else(closed)?.commit()
         })
         .map_err(exception)
     }
 
     /// Drops what was written.
     fn abort(&self, py: Python<'_>) {
-        py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        py.detach(|| drop(self.lock().take()));
     }
 }

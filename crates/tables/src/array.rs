@@ -12,6 +12,7 @@ use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use crate::error::Error;
+use crate::layout::ALIGN_BYTES;
 use crate::sink::Measure;
 
 /// What an array's rows are called as a column.
@@ -20,8 +21,6 @@ const COLUMN: &str = "values";
 const PADDING: &str = "warmset.padding";
 /// Arrow's writer pads buffers to this.
 const MESSAGE_ALIGN_BYTES: u64 = 64;
-/// Direct reads begin at these.
-const ALIGN_BYTES: u64 = 4096;
 
 /// What an array's elements are to Arrow.
 #[derive(Debug, Clone, PartialEq, Eq)]

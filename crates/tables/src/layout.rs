@@ -12,13 +12,14 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
+use warmset_platform::io::DIRECT_ALIGN_BYTES;
 
 /// Version of the layout; a reader refuses newer ones.
 const VERSION: u32 = 1;
 const KEY: &str = "warmset";
 const KEY_CHECKSUM: &str = "warmset.xxh3";
-/// Direct reads of the last part end at a multiple of this, within the file.
-const PADDING_BYTES: usize = 4096;
+/// Parts begin at multiples of this, and direct reads of the last one end at one, within the file.
+pub(crate) const ALIGN_BYTES: u64 = DIRECT_ALIGN_BYTES as u64;
 
 /// Bytes of the file with a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,7 +101,7 @@ impl Layout {
     pub fn encode(&self) -> [(String, String); 2] {
         // These types have no map with other keys than text, which is all that could fail.
         let json = serde_json::to_string(&Versioned { version: VERSION, layout: self }).unwrap_or_default();
-        let text = format!("{json}{}", " ".repeat(PADDING_BYTES));
+        let text = format!("{json}{}", " ".repeat(DIRECT_ALIGN_BYTES));
         let checksum = format!("{:016x}", XxHash3_64::oneshot(text.as_bytes()));
         [(KEY.to_owned(), text), (KEY_CHECKSUM.to_owned(), checksum)]
     }
@@ -142,7 +143,7 @@ impl Layout {
             let Some(part_end) = part.offset.checked_add(part.bytes) else {
                 return Some("a part is too long");
             };
-            if part.offset != end - end % 4096 || part_end < end || part_end > file_bytes {
+            if part.offset != end - end % ALIGN_BYTES || part_end < end || part_end > file_bytes {
                 return Some("its parts do not follow each other");
             }
             end = part_end;

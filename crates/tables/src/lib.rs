@@ -52,7 +52,7 @@ pub use error::Error;
 pub use held::Bytes;
 pub use layout::{ArrayShape, Kind};
 pub use scan::{Piece, Scan, ScanOptions};
-pub use store::{Listed, Options, Store};
+pub use store::{Options, Store};
 pub use table::Table;
 pub use verify::Damage;
 pub use writer::TableWriter;

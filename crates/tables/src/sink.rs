@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use twox_hash::XxHash3_64;
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, DataFile};
 
-use crate::layout::Part;
+use crate::layout::{ALIGN_BYTES, Part};
 
 /// Bytes that go to the device at once.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -56,7 +56,7 @@ impl Sink {
     pub fn cut(&mut self) {
         let (offset, end) = (self.part_offset, self.position());
         self.parts.push(Part { offset, bytes: end - offset, checksum: self.hasher.finish() });
-        self.part_offset = end - end % DIRECT_ALIGN_BYTES as u64;
+        self.part_offset = end - end % ALIGN_BYTES;
         self.hasher = XxHash3_64::new();
         let carried = (end - self.part_offset) as usize;
         self.hasher.write(&self.storage[self.start + self.filled - carried..self.start + self.filled]);

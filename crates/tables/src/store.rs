@@ -48,19 +48,6 @@ impl Options {
     }
 }
 
-/// A name of a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// The name.
-    pub name: String,
-    /// What it stands for.
-    pub kind: Kind,
-    /// Rows.
-    pub rows: u64,
-    /// Bytes of its batches or rows.
-    pub bytes: u64,
-}
-
 /// A directory of tables and arrays, and the memory that they are read into.
 pub struct Store {
     catalog: Catalog,
@@ -218,7 +205,7 @@ impl Store {
             draft.file.get_mut().cut_at(ends);
         }
         draft.write(&batch)?;
-        draft.check_parts()?;
+        draft.check_sizes(draft.parts())?;
         let shape = ArrayShape {
             dtype: array.dtype.clone(),
             shape: array.shape.clone(),

@@ -4,6 +4,7 @@
 
 use std::mem;
 use std::path::PathBuf;
+use std::slice;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -68,7 +69,7 @@ impl FileDraft {
     /// Ends a part.
     pub fn cut(&mut self) -> Result<(), Error> {
         self.file.get_mut().cut();
-        self.check_parts()
+        self.check_sizes(self.parts().last().map_or(&[], slice::from_ref))
     }
 
     /// Bytes written since the last cut.
@@ -81,8 +82,9 @@ impl FileDraft {
         self.file.get_ref().parts()
     }
 
-    pub fn check_parts(&self) -> Result<(), Error> {
-        let largest = self.parts().iter().map(|part| part.bytes).max().unwrap_or_default();
+    /// Refuses parts that the store could not read.
+    pub fn check_sizes(&self, parts: &[Part]) -> Result<(), Error> {
+        let largest = parts.iter().map(|part| part.bytes).max().unwrap_or_default();
         if largest > self.memory_bytes {
             return Err(Error::TooLarge {
                 what: format!("a part of {}", self.path.display()),
