@@ -92,10 +92,13 @@ while True:
         store = warmset.Store(tmp_path, memory="32MiB")
         assert store.verify() == []
         assert sorted(store) == ["a", "b"]
-        assert {path.name for path in tmp_path.iterdir()} == {"a.arrow", "b.arrow", ".warmset.lock"}
         for name in store:
             array = store[name]
             assert (array == array.flat[0]).all() and array.flat[0] >= number - 1
+        # What it left between the two steps of a commit goes when somebody writes again.
+        store["c"] = np.arange(3)
+        del store["c"]
+        assert {path.name for path in tmp_path.iterdir()} == {"a.arrow", "b.arrow", ".warmset.lock"}
 
 
 def read_in_worker(store: warmset.Store, name: str, expected: float) -> float:

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use warmset_platform::io::{FileLock, TryLock};
+use warmset_platform::io::{FileLock, TryLock, remove_all_abandoned};
 
 use crate::error::Error;
 
@@ -96,7 +96,7 @@ impl Catalog {
         Ok(names)
     }
 
-    /// The right to write, shared by all writers of this process.
+    /// The right to write, shared by all writers of this process. Who gets it removes what a killed writer has left.
     pub fn lock(&self) -> Result<Arc<FileLock>, Error> {
         let mut slot = self.lock.lock();
         if let Some(lock) = slot.upgrade() {
@@ -105,6 +105,7 @@ impl Catalog {
         let path = self.dir.join(LOCK);
         match FileLock::try_exclusive(&path).map_err(|error| Error::io("lock", &path, error))? {
             TryLock::Taken(lock) => {
+                remove_all_abandoned(&self.dir);
                 let lock = Arc::new(lock);
                 *slot = Arc::downgrade(&lock);
                 Ok(lock)
@@ -149,6 +150,13 @@ mod tests {
         }
         assert_eq!(catalog.names().expect("names"), ["2026-11 (täglich)", "a.b", "trips"]);
         catalog.remove("trips").expect("removed");
+        fs::write(catalog.dir().join(".trips.arrow.1-1.partial"), "of a killed writer").expect("write");
         assert!(matches!(catalog.remove("trips"), Err(Error::Missing { .. })));
+        let mut left: Vec<_> = fs::read_dir(catalog.dir())
+            .expect("dir")
+            .map(|entry| entry.expect("entry").file_name())
+            .collect();
+        left.sort();
+        assert_eq!(left, [".warmset.lock", "2026-11 (täglich).arrow", "a.b.arrow"]);
     }
 }

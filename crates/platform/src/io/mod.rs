@@ -25,7 +25,7 @@ pub use file::{DIRECT_ALIGN_BYTES, DataFile};
 #[cfg(not(any(shuttle, miri)))]
 pub use lock::{FileLock, TryLock};
 #[cfg(not(any(shuttle, miri)))]
-pub use publish::Publish;
+pub use publish::{Publish, remove_all_abandoned};
 pub use queue::{Backend, Done, FaultHook, IoChoice, IoQueue, Op, Request};
 #[cfg(any(shuttle, miri))]
 pub use simulated::{Appended, DIRECT_ALIGN_BYTES, DataFile, Disk, Publish};

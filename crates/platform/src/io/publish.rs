@@ -100,18 +100,28 @@ fn lock(file: impl AsFd) -> bool {
     fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
-/// Removes what processes that were killed have left beside `target`. What cannot be removed does no harm.
+/// Removes what processes that were killed have left beside `target`.
 fn remove_abandoned(target: &Path) {
-    let Some(name) = target.file_name() else { return };
-    let head = format!(".{}.", name.to_string_lossy());
-    let Ok(entries) = std::fs::read_dir(directory(target)) else { return };
+    if let Some(name) = target.file_name() {
+        remove_abandoned_with(directory(target), &format!(".{}.", name.to_string_lossy()));
+    }
+}
+
+/// Removes what processes that were killed have left in a directory of published files. Only for one in which
+/// nobody else has hidden files that end in `.partial`.
+pub fn remove_all_abandoned(dir: &Path) {
+    remove_abandoned_with(dir, ".");
+}
+
+/// What cannot be removed does no harm.
+fn remove_abandoned_with(dir: &Path, head: &str) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|name| name.starts_with(&head) && name.ends_with(".partial"))
-        else {
+        if !name.to_str().is_some_and(|name| name.starts_with(head) && name.ends_with(".partial")) {
             continue;
-        };
-        let path = target.with_file_name(name);
+        }
+        let path = dir.join(name);
         let opened = fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
         if opened.is_ok_and(lock) {
             let _ = fs::unlink(&path);
@@ -191,6 +201,8 @@ mod tests {
         std::fs::write(dir.path().join(".other.1-1.partial"), "of another file").expect("write");
         drop(Publish::begin(&target).expect("begin"));
         assert_eq!(names(), 2, "what nobody works on goes");
+        remove_all_abandoned(dir.path());
+        assert_eq!(names(), 1, "of any target");
         assert_eq!(std::fs::read_to_string(&target).expect("read"), "whole");
     }
 }
