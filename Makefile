@@ -96,7 +96,7 @@ bench-sim: $(STAMPS)/base
 test: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-python test-bench ## Set up and pass the tests
 
 .PHONY: test-full
-test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-torch ## The same with a second Spark in all suites and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
 
@@ -142,12 +142,22 @@ WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-python
 test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --durations 15 $(WORKERS) $(PYTEST_ARGS)
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --ignore tests/release --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
 # From the wheel, in an environment that has nothing of this tree; without the paths of the others.
 .PHONY: test-package
 test-package: $(INSTALLED)
 	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
+
+.venv-torch/.stamp: etc/python/torch.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-torch $<
+	@touch $@
+
+# Not in `make test`: what PyTorch brings takes some GB.
+.PHONY: test-torch
+test-torch: $(WHEEL) .venv-torch/.stamp
+	@.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+	env -u PYTHONPATH .venv-torch/bin/python -m pytest -q -rs -o pythonpath= --confcutdir tests/python tests/python/test_torch.py
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -219,7 +229,7 @@ reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/fio $(STAMPS)/direct $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/fio $(STAMPS)/direct $(STAMPS)/guest $(STAMPS)/cross $(STAMPS)/emulated: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 
@@ -261,7 +271,7 @@ $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
 .PHONY: wheel
 wheel: $(WHEEL) ## Build dist/warmset-*.whl: Python module, command, preload library and Spark plugin
 $(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
-	@rm -rf dist
+	@rm -f dist/warmset-*.whl
 	PATH="$(CURDIR)/.venv-package/bin:$$PATH" WARMSET_JAR=$(CURDIR)/$(JAR) $(PACKAGE) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 		--no-build-isolation --wheel-dir dist .
 	@mkdir -p $(@D) && touch $@
@@ -269,6 +279,24 @@ $(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
 $(INSTALLED): $(WHEEL) .venv-package/.stamp
 	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
 	@touch $@
+
+.venv-release/.stamp: etc/python/release.txt $(STAMPS)/cross
+	@scripts/setup.sh venv .venv-release $<
+	@touch $@
+
+# What is in the way is said before anything is installed or built.
+RELEASE := scripts/release.py $(VERSION) $(if $(REHEARSE),--rehearse)
+.PHONY: release
+release: ## Build what version VERSION=x publishes into dist/x: wheels, jars, POM, sources, checksums (REHEARSE=1: any tree)
+	@test -n "$(VERSION)" || { echo "make release VERSION=x [REHEARSE=1]" >&2; exit 2; }
+	@python3 $(RELEASE) --check
+	@$(MAKE) .venv-release/.stamp $(STAMPS)/maven
+	@PATH="$(CURDIR)/.venv-release/bin:$$PATH" .venv-release/bin/python $(RELEASE)
+
+.PHONY: test-release
+test-release: .venv-package/.stamp $(STAMPS)/emulated ## Try what `make release` built: the files of dist/VERSION, and AArch64 in an emulator
+	@test -n "$(VERSION)" || { echo "make test-release VERSION=x" >&2; exit 2; }
+	$(PACKAGE) -m pytest -q -rs -o pythonpath=scripts --confcutdir tests/release tests/release --release dist/$(VERSION)
 
 $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests
