@@ -233,7 +233,7 @@ cross() {
     has readelf || packages binutils
 }
 
-# An emulator of AArch64 and Debian's Python for it, unpacked below target/aarch64 and not installed; without them the
+# An emulator of AArch64 and Debian's Python and C++ library for it, unpacked below target/aarch64 and not installed; without them the
 # tests of the wheel for AArch64 are skipped.
 emulated() {
     local at=$PWD/target/aarch64 suite apt package
@@ -254,7 +254,7 @@ emulated() {
     dpkg-deb --fsys-tarfile "$at"/apt/qemu-user-static*.deb | tar -x -C "$at" ./usr/bin/qemu-aarch64-static
     apt+=(-o APT::Architecture=arm64 -o APT::Architectures=arm64)
     apt-get "${apt[@]}" update >&2
-    apt-get "${apt[@]}" install -y --no-install-recommends --download-only python3 >&2
+    apt-get "${apt[@]}" install -y --no-install-recommends --download-only python3 libstdc++6 >&2
     for package in "$at"/apt/cache/archives/*.deb; do dpkg-deb -x "$package" "$at/root"; done
     rm -r "$at/apt"
 }

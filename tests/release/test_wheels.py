@@ -14,6 +14,14 @@ import pytest
 from release import NATIVE, Release
 
 EMULATED = Path(__file__).resolve().parents[2] / "target" / "aarch64"
+
+
+def emulated_python() -> Path:
+    """Debian's Python for AArch64: `python3.11`, `python3.13`."""
+    (found,) = (EMULATED / "root/usr/bin").glob("python3.[0-9][0-9]")
+    return found
+
+
 ROUND_TRIP = """
 import sys
 import numpy as np
@@ -79,7 +87,7 @@ class Emulator:
 
     def python(self, code: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Runs Python's code."""
-        return self.run(next((EMULATED / "root/usr/bin").glob("python3.[0-9]*")), "-c", code, *arguments)
+        return self.run(emulated_python(), "-c", code, *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +97,8 @@ def packages(folder: Path, release: Release, tmp_path_factory: pytest.TempPathFa
         pytest.skip("AArch64: scripts/setup.sh emulated has nothing for this system: see what it says")
     directory = tmp_path_factory.mktemp("aarch64")
     wheel = ("install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--platform", "manylinux_2_28_aarch64")
-    numpy = ("--python-version", "3.11", "--target", str(directory), "numpy==2.4.6")
+    version = emulated_python().name.removeprefix("python")
+    numpy = ("--python-version", version, "--target", str(directory), "numpy==2.4.6")
     subprocess.run([sys.executable, "-m", "pip", *wheel, *numpy], check=True)
     unpack(folder / release.wheel("aarch64"), directory)
     return directory
