@@ -94,11 +94,14 @@ bench-sim: $(STAMPS)/base
 
 .PHONY: test
 test: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-python test-bench ## Set up and pass the tests
+	@echo "SKIPPED test-release: two cross builds and an emulator take a quarter of an hour; make test-full has it" >&2
 
 .PHONY: test-full
-test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-torch ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-torch ## The same with a second Spark in all suites, PyTorch, a release and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
+	version=$$(sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml) && \
+		$(MAKE) release VERSION=$$version REHEARSE=1 && $(MAKE) test-release VERSION=$$version
 
 .PHONY: test-rust
 test-rust: $(STAMPS)/base
@@ -294,9 +297,12 @@ release: ## Build what version VERSION=x publishes into dist/x: wheels, jars, PO
 	@PATH="$(CURDIR)/.venv-release/bin:$$PATH" .venv-release/bin/python $(RELEASE)
 
 .PHONY: test-release
-test-release: .venv-package/.stamp $(STAMPS)/emulated ## Try what `make release` built: the files of dist/VERSION, and AArch64 in an emulator
+test-release: .venv-package/.stamp $(STAMPS)/emulated ## Try what `make release` built: its files, AArch64 in an emulator, all tests of the package
 	@test -n "$(VERSION)" || { echo "make test-release VERSION=x" >&2; exit 2; }
 	$(PACKAGE) -m pytest -q -rs -o pythonpath=scripts --confcutdir tests/release tests/release --release dist/$(VERSION)
+	@rm -f $(INSTALLED)
+	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/$(VERSION)/*_$$(uname -m).whl
+	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
 
 $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests
