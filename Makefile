@@ -24,6 +24,7 @@ WHEEL := target/wheel/.stamp
 INSTALLED := .venv-package/.installed
 PACKAGE := .venv-package/bin/python
 PACKAGE_SOURCES := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
+SITE := target/stamps/site
 BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
 export PYTHONPATH := $(CURDIR)/bench
 export PYTHONDONTWRITEBYTECODE := 1
@@ -144,7 +145,7 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-python
-test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
+test-python: $(JAR) $(SITE) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --ignore tests/release --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
 # From the wheel, in an environment that has nothing of this tree; without the paths of the others.
@@ -195,7 +196,7 @@ test-bench-spark:
 # ---- checks -----------------------------------------------------------------------------------------------------
 
 .PHONY: check
-check: check-rust check-licences check-python check-tree ## Check format, lints, docs, licences and the dependency rule
+check: check-rust check-licences check-python check-tree check-site ## Check format, lints, docs, licences and the dependency rule
 
 .PHONY: check-rust
 check-rust: $(STAMPS)/check
@@ -212,23 +213,37 @@ check-licences: $(STAMPS)/deny
 
 .PHONY: check-python
 check-python: .venv/.stamp
-	$(PY) -m ruff format --check bench tests scripts python
-	$(PY) -m ruff check bench tests scripts python
+	$(PY) -m ruff format --check bench tests scripts python etc/site
+	$(PY) -m ruff check bench tests scripts python etc/site
 
 .PHONY: check-tree
 check-tree: .venv/.stamp
 	$(PY) -m pytest -q tests/tree
 
+.PHONY: check-site
+check-site: site
+
 .PHONY: format
 format: .venv/.stamp $(STAMPS)/check ## Format all sources
 	cargo fmt --all
-	$(PY) -m ruff format bench tests scripts python
+	$(PY) -m ruff format bench tests scripts python etc/site
 
 .PHONY: reference
 reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 	UPDATE_REFERENCE=1 cargo test -q -p warmset-cli --test reference
 	jars=$$($(PY) -c 'import pyspark; print(pyspark.__path__[0])')/jars; \
 	java -cp "$(JAR):$$jars/*" io.warmset.spark.ConfReference docs/reference/spark-keys.md
+
+# Its warnings are errors: a link or an anchor that leads nowhere, a page that no menu has.
+.PHONY: site
+site: $(SITE) ## Build the documentation's site, target/site/index.html
+$(SITE): .venv-site/.stamp $(shell find docs etc/site -type f) README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
+	@NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --strict -f etc/site/mkdocs.yml -d $(CURDIR)/target/site
+	@mkdir -p $(@D) && touch $@
+
+.venv-site/.stamp: etc/python/site.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-site $<
+	@touch $@
 
 # ---- what the steps need ----------------------------------------------------------------------------------------
 

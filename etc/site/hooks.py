@@ -23,6 +23,7 @@ AT_ROOT = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
+HIDE_NEIGHBOURS = "---\nhide: [navigation]\n---\n"
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
 log = logging.getLogger("mkdocs.plugins.site")
@@ -31,7 +32,9 @@ log = logging.getLogger("mkdocs.plugins.site")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages of the root's files."""
     for source, page in AT_ROOT.items():
-        files.append(File.generated(config, page, content=(ROOT / source).read_text()))
+        text = (ROOT / source).read_text()
+        # The first page has no neighbours to show beside it.
+        files.append(File.generated(config, page, content=HIDE_NEIGHBOURS + text if page == "index.md" else text))
     return files
 
 

@@ -38,9 +38,10 @@ def test_a_wheel_has_programs_of_its_architecture_and_the_plugin(folder: Path, r
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         assert {"warmset/py.typed", "warmset/THIRD-PARTY-NOTICES.txt"} <= names
-        assert f"Tag: cp311-abi3-manylinux_2_28_{machine}" in archive.read(
-            f"warmset-{release.version}.dist-info/WHEEL"
-        ).decode()
+        assert (
+            f"Tag: cp311-abi3-manylinux_2_28_{machine}"
+            in archive.read(f"warmset-{release.version}.dist-info/WHEEL").decode()
+        )
         assert archive.read(f"warmset/jars/{release.jar}.jar") == (folder / f"{release.jar}.jar").read_bytes()
 
 

@@ -96,7 +96,14 @@ def packages(folder: Path, release: Release, tmp_path_factory: pytest.TempPathFa
     if not (EMULATED / "root").is_dir():
         pytest.skip("AArch64: scripts/setup.sh emulated has nothing for this system: see what it says")
     directory = tmp_path_factory.mktemp("aarch64")
-    wheel = ("install", "-q", "--disable-pip-version-check", "--only-binary=:all:", "--platform", "manylinux_2_28_aarch64")
+    wheel = (
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "--only-binary=:all:",
+        "--platform",
+        "manylinux_2_28_aarch64",
+    )
     version = emulated_python().name.removeprefix("python")
     numpy = ("--python-version", version, "--target", str(directory), "numpy==2.4.6")
     subprocess.run([sys.executable, "-m", "pip", *wheel, *numpy], check=True)
@@ -136,7 +143,9 @@ def test_aarch64_arrays_and_tables(emulator: Emulator, tmp_path: Path):
     assert done.stdout == "ok\n", done.stderr[-3000:]
 
 
-def test_aarch64_the_library_of_the_plugin_can_be_loaded(emulator: Emulator, folder: Path, release: Release, tmp_path: Path):
+def test_aarch64_the_library_of_the_plugin_can_be_loaded(
+    emulator: Emulator, folder: Path, release: Release, tmp_path: Path
+):
     with zipfile.ZipFile(folder / f"{release.jar}.jar") as jar:
         (tmp_path / NATIVE).write_bytes(jar.read(f"native/linux/aarch64/{NATIVE}"))
     done = emulator.python(LOADS_JNI, tmp_path / NATIVE)

@@ -99,7 +99,9 @@ def test_sources_come_with_metadata_and_without_raw_figures(tmp_path: Path):
     release.write_sdist(of, tmp_path / "any.whl", tmp_path)
     listing = ["tar", "-tzf", str(tmp_path / "warmset-1.0.tar.gz")]
     names = subprocess.run(listing, check=True, capture_output=True, text=True).stdout.splitlines()
-    kept = {f"warmset-1.0/{name}" for name in ("PKG-INFO", "Cargo.lock", "pyproject.toml", "scripts/notices.py", "LICENSE")}
+    kept = {
+        f"warmset-1.0/{name}" for name in ("PKG-INFO", "Cargo.lock", "pyproject.toml", "scripts/notices.py", "LICENSE")
+    }
     assert kept <= set(names)
     assert not [name for name in names if "/bench/runs/" in name]
 
