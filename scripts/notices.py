@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the licences of all that crates of this workspace link, as one text. usage: notices.py [--target T]... CRATE...
+"""Writes the licences of all that crates of this workspace link, as one text.
+
+usage: notices.py [--target T]... CRATE...
 
 Crates of the workspace and what is only run while it is built (procedural macros, build scripts) are left out.
 Equal texts are written once. A crate whose sources have no licence file is listed with the licence it names.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | cross | emulated | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | cross | emulated | maven |
+#        venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -324,5 +325,5 @@ case ${1:-} in
     emulated) emulated ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | cross | emulated | maven | venv DIR REQUIREMENTS" ;;
+    *) die "there is no step '${1:-}': the head of scripts/setup.sh lists them" ;;
 esac

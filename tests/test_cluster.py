@@ -6,6 +6,7 @@ node. Afterwards nothing is left in the directories where executors kept data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,21 @@ def test_required_stops_the_application(launch: Launch, cluster: Cluster, tmp_pa
     assert "spark.warmset.dir: /nonexistent/warmset" in log
     await_true(lambda: not cluster.state()["activeapps"], "the application has ended", 30)
     await_true(lambda: not cluster.files(), f"no files in {cluster.workdir}", 30)
+
+
+@pytest.mark.usefixtures("only_with_plugin")
+def test_the_containers_of_the_page_on_clusters_have_the_pool_that_it_names(launch: Launch) -> None:
+    page = (paths.REPOSITORY / "docs" / "operating" / "clusters.md").read_text()
+    (named,) = re.findall(r"^\| cached data \|.* ([0-9.]+) GiB \|$", page, re.MULTILINE)
+    commands = re.findall(r"^ *spark-submit .*(?:\n +.*)*", page, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        conf = dict(re.findall(r"--conf ([\w.-]+)=(\S+)", command))
+        assert conf["spark.plugins"] == "io.warmset.spark.WarmsetPlugin"
+        sizes = {key: conf[key] for key in ("spark.executor.memory", "spark.executor.memoryOverhead")}
+        with launch.warm(VERSION) as driver:
+            _, _, pool = driver.call("spread.container", conf=sizes)
+        assert f"{pool / (1 << 30):.1f}" == named
 
 
 @pytest.mark.usefixtures("only_with_plugin")

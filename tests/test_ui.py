@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 import urllib.request
 from collections.abc import Callable, Iterator

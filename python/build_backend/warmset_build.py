@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from maturin import get_requires_for_build_wheel
 from maturin import build_wheel as _build_wheel
+from maturin import get_requires_for_build_wheel
 from maturin import prepare_metadata_for_build_wheel as _prepare_metadata
 
 __all__ = ["build_wheel", "get_requires_for_build_wheel", "prepare_metadata_for_build_wheel"]
@@ -59,7 +59,7 @@ def place_programs(built: Path, machine: str) -> None:
 
 
 def place_notices(targets: list[str]) -> None:
-    """Writes the licences of what is linked for these targets of the compiler; for this machine's where none is named."""
+    """Writes the licences of what is linked for these targets of the compiler (none: for this machine's)."""
     command = [sys.executable, str(ROOT / "scripts" / "notices.py"), *(f"--target={target}" for target in targets)]
     made = subprocess.run([*command, *CRATES], cwd=ROOT, check=True, capture_output=True, text=True)
     NOTICES.write_text(made.stdout)
