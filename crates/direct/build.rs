@@ -16,9 +16,12 @@ fn main() {
     let variable = |name: &str| std::env::var(name).ok();
     let Some(out) = variable("OUT_DIR").map(PathBuf::from) else { return };
     // One that brings its own libc, as Zig's does, answers with no path and has no such script.
-    let linker = variable("RUSTC_LINKER").or_else(|| (variable("HOST") == variable("TARGET")).then(|| "cc".to_owned()));
+    let linker = variable("RUSTC_LINKER")
+        .or_else(|| (variable("HOST") == variable("TARGET")).then(|| "cc".to_owned()));
     let Some(linker) = linker else { return };
-    let (Some(shared), Some(rest)) = (found(&linker, "libc.so.6"), found(&linker, "libc_nonshared.a")) else { return };
+    let (Some(shared), Some(rest)) = (found(&linker, "libc.so.6"), found(&linker, "libc_nonshared.a")) else {
+        return;
+    };
     // The linker looks here first, and reads a library that is text as a script.
     if std::fs::write(out.join("libc.so"), format!("GROUP({shared} {rest})\n")).is_ok() {
         println!("cargo:rustc-link-search=native={}", out.display());
