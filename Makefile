@@ -78,7 +78,7 @@ bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
 .PHONY: bench-python
-bench-python: $(INSTALLED)
+bench-python: $(INSTALLED) .venv-package/.peers
 	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-tier-daemon
@@ -283,6 +283,10 @@ $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
 	@touch $@
 
 .venv-package/.stamp: etc/python/package.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-package $<
+	@touch $@
+
+.venv-package/.peers: bench/python/requirements.txt .venv-package/.stamp
 	@scripts/setup.sh venv .venv-package $<
 	@touch $@
 
