@@ -13,7 +13,7 @@ where s_suppkey = l1.l_suppkey
       and l3.l_suppkey <> l1.l_suppkey
       and l3.l_receiptdate > l3.l_commitdate)
   and s_nationkey = n_nationkey
-  and n_name = 'SAUDI ARABIA'
+  and n_name = '{nation}'
 group by s_name
 order by numwait desc, s_name
 limit 100

@@ -8,6 +8,6 @@ select l_returnflag, l_linestatus,
        avg(l_discount) as avg_disc,
        count(*) as count_order
 from lineitem
-where l_shipdate <= date '1998-12-01' - interval '90' day
+where l_shipdate <= date '1998-12-01' - interval '{delta}' day
 group by l_returnflag, l_linestatus
 order by l_returnflag, l_linestatus

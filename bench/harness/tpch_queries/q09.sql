@@ -9,6 +9,6 @@ from (
     and p_partkey = l_partkey
     and o_orderkey = l_orderkey
     and s_nationkey = n_nationkey
-    and p_name like '%green%') as profit
+    and p_name like '%{colour}%') as profit
 group by nation, o_year
 order by nation, o_year desc
