@@ -24,6 +24,7 @@ from harness.machine import ROOT
 DATA = ROOT / "data"
 ROWS_PER_GROUP = 1 << 20
 ORDERS_PER_GROUP = 1 << 15
+NESTED_COLUMNS = ["l_quantity", "l_extendedprice", "l_discount", "l_shipdate", "l_shipmode"]
 # One file for each half million rows of `lineitem`: Spark then makes partitions of one size at every scale, small
 # enough that stock Spark can keep blocks of them in a small heap.
 SCALE_PER_FILE = 1 / 12
@@ -54,7 +55,7 @@ def nested(scale: float) -> Path:
             keys = lines["l_orderkey"].to_numpy()
             # The generator writes an order's lines together, and never into two files.
             begins = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
-            values = lines.drop_columns(["l_orderkey"]).to_struct_array().combine_chunks()
+            values = lines.select(NESTED_COLUMNS).to_struct_array().combine_chunks()
             offsets = pa.array(np.r_[begins, len(keys)], pa.int32())
             columns = {"ol_orderkey": keys[begins], "ol_lines": pa.ListArray.from_arrays(offsets, values)}
             pq.write_table(pa.table(columns), aside / file.name, row_group_size=ORDERS_PER_GROUP)

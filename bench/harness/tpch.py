@@ -1,7 +1,8 @@
 """TPC-H's 22 queries: their texts, the specification's validation parameters, and parameters drawn by its rules.
 
-The texts are in `tpch_queries/`, with names in braces where a parameter goes. `drawn` follows the rules of `qgen`
-(section 2.4 of the specification) with a generator of its own: a seed names its parameters on every machine.
+The texts are in `tpch_queries/`, with names in braces where a parameter goes; so are the
+colours of the specification. `drawn` follows the rules of `qgen` (section 2.4 of the specification) with a generator of
+its own: a seed names its parameters on every machine.
 """
 
 from __future__ import annotations
@@ -29,14 +30,7 @@ FINISHES = ("ANODIZED", "BURNISHED", "PLATED", "POLISHED", "BRUSHED")
 METALS = ("TIN", "NICKEL", "BRASS", "STEEL", "COPPER")
 CONTAINER_SIZES = ("SM", "LG", "MED", "JUMBO", "WRAP")
 CONTAINER_KINDS = ("CASE", "BOX", "BAG", "JAR", "PKG", "PACK", "CAN", "DRUM")
-COLOURS = tuple(
-    """almond antique aquamarine azure beige bisque black blanched blue blush brown burlywood burnished chartreuse
-    chiffon chocolate coral cornflower cornsilk cream cyan dark deep dim dodger drab firebrick floral forest frosted
-    gainsboro ghost goldenrod green grey honeydew hot indian ivory khaki lace lavender lawn lemon light lime linen
-    magenta maroon medium metallic midnight mint misty moccasin navajo navy olive orange orchid pale papaya peach peru
-    pink plum powder puff purple red rose rosy royal saddle salmon sandy seashell sienna sky slate smoke snow spring
-    steel tan thistle tomato turquoise violet wheat white yellow""".split()
-)
+COLOURS = tuple((TEXTS / "colours.txt").read_text().split())
 COMPLAINTS = (("special", "pending", "unusual", "express"), ("packages", "requests", "accounts", "deposits"))
 
 VALIDATION: dict[int, dict[str, object]] = {
