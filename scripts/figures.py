@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes the spark-sql figures of README.md and docs/reference/benchmarks.md from the kept run that they link to.
 
-usage: figures.py [--check]; with --check it writes nothing, and ends with 1 where a page has other figures than the run.
+usage: figures.py [--check]; with --check it writes nothing, and ends with 1 where a page's figures are not the run's.
 
-The kept run is of the benchmark before it became all of TPC-H: five scan queries over doubles. Once a run of the present
-one is kept, RUN names it, and its tables are those that `bench/spark-sql/report.py` writes into the run's README.
+The kept run is of the benchmark before it became all of TPC-H: five scan queries over doubles. Once a run of the
+present one is kept, RUN names it, and its tables are those that `bench/spark-sql/report.py` writes for it.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def table(raw: dict, regime: str, title: str) -> list[str]:
     """One regime: whole jobs first, then the medians."""
     rounds = raw["options"]["rounds"]
     lines = [
-        f"| {title}: {raw[regime]['memory_bytes'] >> 20} MiB of heap and pool | whole job, {rounds} rounds | cache it | "
-        f"{' | '.join(QUERIES.values())} |",
+        f"| {title}: {raw[regime]['memory_bytes'] >> 20} MiB of heap and pool | whole job, {rounds} rounds | "
+        f"cache it | {' | '.join(QUERIES.values())} |",
         f"|---|---|---|{'---|' * len(QUERIES)}",
     ]
     for player in sorted(players(raw, regime), key=lambda each: (not finished(each), whole_s(each))):
