@@ -8,6 +8,7 @@ import work
 from choices import ENGINES, MIB, TITLES, Setting
 from figures import SizeFigures
 from harness.statistics import geomean
+from job import seconds_of
 
 SIZES = {"fits": "the cache fits", "twice": "the cache outgrows memory", "four": "twice the rows in the same memory"}
 
@@ -62,7 +63,7 @@ def whole_table(raw: dict, size: str) -> str:
             lines.append(f"| {TITLES[engine]} | {why(jobs)} | | | | | | |")
             continue
         pace = found.pace_s(engine)
-        first = median(sum(each["seconds"] for each in job["passes"][0].values()) for job in jobs if not job["died"])
+        first = median(sum(seconds_of(each["passes"][0]).values()) for each in jobs if each["complete"])
         even = found.break_even(engine)
         size_bytes = found.cache_bytes(engine)
         paid = "–" if engine not in (*ENGINES[:-1], "warmset") else "never" if even is None else f"{even:.0f}"
