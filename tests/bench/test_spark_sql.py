@@ -24,7 +24,7 @@ MIB = 1 << 20
 NAMES = (
     "options", "choices", "work", "answers", "job", "search", "figures", "report", "chart", "half", "sizes",
 )  # fmt: skip
-SECONDS = {"warmset": 1.0, "stock": 3.0, "parquet": 2.0, "duckdb": 0.5}
+SECONDS = {"warmset": 1.0, "uncompressed": 2.5, "stock": 3.0, "parquet": 2.0, "duckdb": 0.5}
 
 
 class Fake:
@@ -43,8 +43,14 @@ class Fake:
         name = self.spec.name
         if Fake.dies.get(name) == step:
             raise EngineDied("oom", step, "java.lang.OutOfMemoryError: Java heap space")
-        store = {"live_bytes": 5 << 30} if self.spec.is_warmset else None
-        storage = {"memory_bytes": 2 << 30, "disk_bytes": 1 << 30, "warmset": store}
+        store = {
+            "live_bytes": 5 << 30,
+            "used_bytes": 1 << 30,
+            "written_bytes_total": 0,
+            "pool_bytes": 4,
+            "huge_bytes": 4,
+        }
+        storage = {"memory_bytes": 2 << 30, "disk_bytes": 1 << 30, "warmset": store if self.spec.is_warmset else None}
         if request["op"] == "query" and name in Fake.fails and step == "q2":
             return {"failed": "no such function"}
         seconds = SECONDS[name] * (1.1 if "G1" in self.spec.conf.get("spark.driver.extraJavaOptions", "") else 1.0)
@@ -181,6 +187,17 @@ def test_break_even_counts_the_queries_until_caching_is_paid(bench):
     found = bench["figures"].SizeFigures.of(jobs, "twice")
     assert found.break_even("warmset") == 20.0
     assert found.break_even("stock") is None
+
+
+def test_footprint_and_materialising_are_against_stock_engines(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bench["sizes"].data, "table", lambda *_: tmp_path)
+    played, faults = run(bench, tmp_path, "--parts", "sizes")
+    result = played.raw["result"]
+    assert faults == []
+    assert (result["footprint_ratio"], result["materialise_ratio"]) == (pytest.approx(1 / 3, abs=1e-3), 0.4)
+    assert played.raw["sizes"]["huge_fraction"] == 1.0
+    assert result["answers_equal"] is None and result["overflow_geomean"] is None
+    assert "| `footprint_ratio` | 0.333 |" in bench["report"].readme(played.raw, "raw-sizes.json")
 
 
 @pytest.mark.parametrize("limit", [1152 * MIB, 4096 * MIB])
