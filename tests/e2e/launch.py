@@ -28,6 +28,8 @@ PLUGIN_CONF = {
     "spark.warmset.memory": "256m",
     "spark.warmset.rowGroup": "1m",
     "spark.warmset.smallPartition": "0",
+    # What is tested does not depend on how full the disk is.
+    "spark.warmset.flashReserve": "1g",
 }
 
 

@@ -117,11 +117,8 @@ def test_workers_read(tmp_path: Path, method: str):
     assert store["X"].sum() == expected, "the parent reads on"
 
 
-def test_a_forked_child_reads_handles_and_views_made_before(tmp_path: Path):
-    store = warmset.Store(tmp_path, memory="128MiB")
-    expected = np.arange(2_000_000)
-    store["X"] = expected
-    view = store["X"]
+def answer_of_child(store: warmset.Store, view: np.ndarray, expected: np.ndarray) -> tuple[int, int]:
+    """A forked child that reads both: the end of a pipe that it answers into, and its process."""
     read, write = os.pipe()
     process = os.fork()
     if process == 0:
@@ -133,14 +130,25 @@ def test_a_forked_child_reads_handles_and_views_made_before(tmp_path: Path):
         finally:
             os._exit(code)
     os.close(write)
-    # The parent's memory is used for other things while the child reads.
-    for _ in range(3):
+    return read, process
+
+
+def test_a_forked_child_reads_handles_and_views_made_before(tmp_path: Path):
+    expected = np.arange(2_000_000)
+    # Where the parent's threads stand at the fork, and the locks' addresses, differ from store to store.
+    for _ in range(10):
+        store = warmset.Store(tmp_path, memory="128MiB")
+        store["X"] = expected
+        view = store["X"]
+        children = [answer_of_child(store, view, expected) for _ in range(5)]
+        # The parent's memory is used for other things while they read.
         store["Y"] = np.ones(10_000_000)
         assert store["Y"].sum() == 10_000_000
-    with os.fdopen(read, "rb") as pipe:
-        assert pipe.read() == b"right"
-    assert os.waitpid(process, 0)[1] == 0
-    assert (view == expected).all()
+        for read, process in children:
+            with os.fdopen(read, "rb") as pipe:
+                assert pipe.read() == b"right"
+            assert os.waitpid(process, 0)[1] == 0
+        assert (view == expected).all()
 
 
 def in_child(work: Callable[[], None]) -> None:

@@ -124,3 +124,81 @@ impl Shared {
         Ok(coming)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+    use crate::{Config, FRAME_BYTES};
+
+    /// A store without background threads, so that only the test moves anything; all its frames are taken.
+    fn quiet_store() -> (tempfile::TempDir, Store, u64) {
+        let dir = tempfile::tempdir().expect("dir");
+        let shared = Shared::open(Config::new(dir.path(), 16 * FRAME_BYTES as u64)).expect("open");
+        let store = Store { shared };
+        let mut ledger = store.shared.lock().expect("it works");
+        let all = ledger.budget_frames();
+        assert_eq!(ledger.take(all), Some(0));
+        drop(ledger);
+        (dir, store, all)
+    }
+
+    /// What is asked of a full pool, in which nobody can be demoted.
+    fn room(store: &Store, ledger: &mut Ledger, frames: u64, limit: u64, patient: bool) -> Room {
+        let mut writes = Writes::new();
+        let room = store.shared.make_room(ledger, frames, limit, patient, &mut writes);
+        assert!(writes.is_empty());
+        room
+    }
+
+    #[test]
+    fn frames_are_given_out_up_to_the_limit_and_what_the_housekeeper_holds_is_waited_for() {
+        let (_dir, store, all) = quiet_store();
+        let mut ledger = store.shared.lock().expect("it works");
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Full);
+        assert_eq!(
+            room(&store, &mut ledger, 1, all + 1, true),
+            Room::Full,
+            "there are no more than there are"
+        );
+        ledger.give(3, 1);
+        assert_eq!(room(&store, &mut ledger, 1, all - 1, true), Room::Full, "that many are in use");
+        let changing = ledger.frames_mut().begin_drain().expect("it is warm");
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Soon);
+        assert_eq!(room(&store, &mut ledger, 1, all, false), Room::Full, "who may not wait gets an answer");
+        assert_eq!(room(&store, &mut ledger, 1, all - 1, true), Room::Full, "it would be one too many");
+        ledger.give(5, 1);
+        assert_eq!(room(&store, &mut ledger, 2, all, true), Room::Soon);
+        ledger.frames_mut().end_drain(changing, true);
+        assert_eq!(room(&store, &mut ledger, 2, all, true), Room::Full, "the free ones are no neighbours");
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Frames(5), "warm ones first");
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Frames(3));
+    }
+
+    #[test]
+    fn a_run_is_made_beside_what_is_free() {
+        let (_dir, store, all) = quiet_store();
+        store.shared.lock().expect("it works").give(1, 4);
+        let region = store.create_region().expect("region");
+        let bytes = vec![1; FRAME_BYTES];
+        (0..4).for_each(|n| assert_eq!(region.write(&bytes).expect("write"), n));
+        // The two in the middle are the ones to go if it were only for frames.
+        for outer in [0, 3] {
+            drop(region.pin(outer).expect("pin"));
+        }
+        let mut ledger = store.shared.lock().expect("it works");
+        ledger.give(0, 1);
+        ledger.give(5, 1);
+        let mut writes = Writes::new();
+        assert_eq!(store.shared.make_room(&mut ledger, 2, all, true, &mut writes), Room::Soon);
+        drop(ledger);
+        let chosen: Vec<_> = writes.iter().map(|segment| segment.position).collect();
+        assert!(chosen == [0] || chosen == [3], "one, beside a free frame: {chosen:?}");
+        store.shared.launch_writes(writes);
+        store.shared.drain_transfers();
+        let mut ledger = store.shared.lock().expect("it works");
+        let start = if chosen == [0] { 0 } else { 4 };
+        assert_eq!(room(&store, &mut ledger, 2, all, true), Room::Frames(start));
+        assert_eq!(store.shared.counters.demotions.load(Ordering::Relaxed), 1);
+    }
+}

@@ -6,12 +6,12 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
-use parking_lot::Mutex;
 use warmset_platform::io::{FileLock, TryLock, remove_all_abandoned};
 
 use crate::error::Error;
+use crate::held::lock;
 
 const SUFFIX: &str = ".arrow";
 const LOCK: &str = ".warmset.lock";
@@ -98,7 +98,7 @@ impl Catalog {
 
     /// The right to write, shared by all writers of this process. Who gets it removes what a killed writer has left.
     pub fn lock(&self) -> Result<Arc<FileLock>, Error> {
-        let mut slot = self.lock.lock();
+        let mut slot = lock(&self.lock);
         if let Some(lock) = slot.upgrade() {
             return Ok(lock);
         }

@@ -32,8 +32,9 @@ thread_local! {
     static FORKING: RefCell<Option<Forking>> = const { RefCell::new(None) };
 }
 
-fn lock() -> MutexGuard<'static, Held> {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+/// A lock of the standard library. Whoever panics with one of this crate's leaves what it guards whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Hold {
@@ -47,14 +48,14 @@ impl Hold {
         // Without memory for the handlers, holds are not inherited, as all else of a store.
         INHERITED.call_once(|| drop(fork::on_fork(before_fork, after_fork)));
         let (address, len) = (pin.as_ptr() as usize, pin.len());
-        lock().entry(address).or_insert((len, 0)).1 += 1;
+        lock(&HELD).entry(address).or_insert((len, 0)).1 += 1;
         Self { address, _pin: pin }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = lock();
+        let mut held = lock(&HELD);
         if let Some(entry) = held.get_mut(&self.address) {
             entry.1 -= 1;
             if entry.1 == 0 {
@@ -134,7 +135,7 @@ impl RefUnwindSafe for Owner {}
 /// A store's memory is not inherited by a child, but what is held may be read there; the parent's next writes to these
 /// pages go to copies. Threads that begin or end a hold wait until the fork is over.
 extern "C" fn before_fork() {
-    let held = lock();
+    let held = lock(&HELD);
     let frames = |(&address, &(len, _)): (&usize, &(usize, usize))| {
         let start = address - address % FRAME_BYTES;
         (start, (address + len).next_multiple_of(FRAME_BYTES) - start)

@@ -5,17 +5,17 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatchReader;
 use arrow_schema::Schema;
-use parking_lot::Mutex;
 use warmset_region::{Config, FRAME_BYTES, Names, Store as RegionStore, StoreStats};
 
 use crate::array::ArraySource;
 use crate::catalog::Catalog;
 use crate::error::Error;
+use crate::held::lock;
 use crate::layout::{ArrayShape, Kind, Layout};
 use crate::scan::{Scan, ScanOptions};
 use crate::table::Table;
@@ -106,11 +106,11 @@ impl Store {
         let identity = match self.catalog.identity(name) {
             Ok(identity) => identity,
             Err(error) => {
-                self.open.lock().remove(name);
+                lock(&self.open).remove(name);
                 return Err(error);
             }
         };
-        if let Some(table) = self.open.lock().get(name).filter(|table| table.identity() == identity) {
+        if let Some(table) = lock(&self.open).get(name).filter(|table| table.identity() == identity) {
             return Ok(Arc::clone(table));
         }
         let path = self.catalog.path(name)?;
@@ -122,7 +122,7 @@ impl Store {
             other => other,
         })?;
         let table = Arc::new(opened);
-        self.open.lock().insert(name.to_owned(), Arc::clone(&table));
+        lock(&self.open).insert(name.to_owned(), Arc::clone(&table));
         Ok(table)
     }
 
@@ -244,7 +244,7 @@ impl Store {
     /// [`Error::Missing`], [`Error::Busy`], [`Error::Io`].
     pub fn remove(&self, name: &str) -> Result<(), Error> {
         self.catalog.remove(name)?;
-        self.open.lock().remove(name);
+        lock(&self.open).remove(name);
         Ok(())
     }
 

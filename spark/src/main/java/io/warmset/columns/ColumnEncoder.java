@@ -35,9 +35,9 @@ abstract class ColumnEncoder {
       case Layout.LONG:
         return new IntegralEncoder(sql);
       case Layout.FLOAT:
-        return new FloatEncoder();
+        return new FloatingEncoder(true, elements);
       case Layout.DOUBLE:
-        return new DoubleEncoder(elements);
+        return new FloatingEncoder(false, elements);
       case Layout.DECIMAL:
         return new DecimalEncoder(sql);
       case Layout.BYTES:

@@ -115,7 +115,7 @@ final class MetaValidator {
       case Layout.FLAG_DICTIONARY:
         long count = next();
         exactly(width, 1);
-        if (count < 1 || count > DoubleForm.ENTRIES_MAX) throw damaged(count + " distinct doubles");
+        if (count < 1 || count > FloatingForm.ENTRIES_MAX) throw damaged(count + " distinct doubles");
         long start = at;
         step(Layout.valueBytes(rows, width, Long.BYTES));
         for (int row = 0; withData && row < rows; row++) {

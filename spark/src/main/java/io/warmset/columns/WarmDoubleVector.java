@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.Platform;
 
 /**
  * Doubles, every one with the bits it came with: as they are, one for all rows, as codes into up to 256 distinct ones, or
- * as whole numbers over a power of ten. See {@link DoubleForm}.
+ * as whole numbers over a power of ten. See {@link FloatingForm}.
  */
 public final class WarmDoubleVector extends WarmVector {
   private long data = Layout.ZEROES;

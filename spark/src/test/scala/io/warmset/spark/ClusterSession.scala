@@ -114,6 +114,7 @@ abstract class ClusterSession extends AnyFunSuite with Eventually with BeforeAnd
     val all = Map("spark.plugins" -> "io.warmset.spark.WarmsetPlugin",
       "spark.warmset.memory" -> "64m", "spark.warmset.dir" -> directory.getPath,
       "spark.warmset.smallPartition" -> "0", "spark.warmset.stats.interval" -> "100ms",
+      "spark.warmset.flashReserve" -> "1g",
       "spark.ui.enabled" -> "false", "spark.sql.shuffle.partitions" -> "2",
       "spark.executor.memory" -> "768m", "spark.locality.wait" -> "0", "spark.sql.inMemoryColumnarStorage.batchSize" -> "1000",
       "spark.executor.extraClassPath" -> ourClasses, "spark.executorEnv.SPARK_SCALA_VERSION" -> "2.13",

@@ -59,7 +59,8 @@ class DegradeSuite extends AnyFunSuite with Eventually {
     SparkSession.clearDefaultSession()
     val all = Map("spark.plugins" -> "io.warmset.spark.WarmsetPlugin",
       "spark.warmset.memory" -> "64m", "spark.warmset.dir" -> directory.getPath,
-      "spark.warmset.smallPartition" -> "0", "spark.ui.enabled" -> "false") ++ settings
+      "spark.warmset.smallPartition" -> "0", "spark.warmset.flashReserve" -> "1g",
+      "spark.ui.enabled" -> "false") ++ settings
     val builder = SparkSession.builder().master("local[2]").appName("degrade")
     all.foreach { case (k, v) => builder.config(k, v) }
     val session = builder.getOrCreate()

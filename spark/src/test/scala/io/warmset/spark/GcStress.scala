@@ -34,6 +34,7 @@ object GcStress {
       .config("spark.warmset.required", "true").config("spark.warmset.rdd.enabled", "true")
       .config("spark.warmset.memory", "16m").config("spark.warmset.dir", args(0))
       .config("spark.warmset.smallPartition", "0").config("spark.warmset.rowGroup", "1m")
+      .config("spark.warmset.flashReserve", "1g")
       .config("spark.warmset.rdd.heapFirst", args(3))
       .config("spark.sql.inMemoryColumnarStorage.batchSize", "500")
       .config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false")

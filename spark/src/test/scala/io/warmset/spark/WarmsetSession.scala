@@ -35,6 +35,7 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
       "spark.warmset.memory" -> "256m",
       "spark.warmset.dir" -> directory.getPath,
       "spark.warmset.smallPartition" -> "0",
+      "spark.warmset.flashReserve" -> "1g",
       "spark.warmset.required" -> "true",
       "spark.sql.shuffle.partitions" -> "2",
       "spark.ui.enabled" -> "false") ++ settings ++ more

@@ -23,6 +23,7 @@ trait WarmsetOn extends SharedSparkSession {
     .set("spark.warmset.required", "true")
     .set("spark.warmset.memory", "64m")
     .set("spark.warmset.smallPartition", "0")
+    .set("spark.warmset.flashReserve", "1g")
     .set("spark.warmset.rowGroup", "1m")
     .set("spark.warmset.dir", WarmsetOn.directory)
 

@@ -23,6 +23,7 @@ trait UiSession extends Eventually {
     val all = Map("spark.plugins" -> "io.warmset.spark.WarmsetPlugin",
       "spark.warmset.memory" -> "64m", "spark.warmset.dir" -> directory.getPath,
       "spark.warmset.smallPartition" -> "0", "spark.warmset.stats.interval" -> "100ms",
+      "spark.warmset.flashReserve" -> "1g",
       "spark.ui.enabled" -> "true", "spark.ui.port" -> "0",
       "spark.ui.prometheus.enabled" -> "true") ++ settings
     val builder = SparkSession.builder().master("local[2]").appName("ui")

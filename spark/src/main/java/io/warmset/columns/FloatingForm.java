@@ -3,14 +3,15 @@ package io.warmset.columns;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Chooses how the doubles of a batch are written, and writes them: every form gives back exactly the same bits.
+ * Chooses how the doubles (or floats) of a batch are written, and writes them: every form gives back exactly the same
+ * bits.
  *
  * <p>Doubles that people store are often decimals with a few digits behind the point (prices), whole numbers, or a
  * handful of values (rates). The last become a dictionary of at most 256 entries; the others whole numbers over a power
  * of ten, narrowed like any whole number, if dividing gives every value back bit for bit (so never for NaN, infinity or
- * negative zero). All else stays plain.
+ * negative zero). All else stays plain, and so do floats.
  */
-final class DoubleForm {
+final class FloatingForm {
   static final int ENTRIES_MAX = 256;
 
   private static final int SLOTS = 1024;
@@ -29,7 +30,7 @@ final class DoubleForm {
   private int count;
 
   /** Plans for a column that is neither constant nor without values; `numbers` tells that it holds no NaN. */
-  void plan(DoubleEncoder column, boolean numbers, double min, double max) {
+  void plan(FloatingEncoder column, boolean numbers, double min, double max) {
     kind = Kind.PLAIN;
     width = Double.BYTES;
     if (findEntries(column) && Layout.valueBytes(column.rows, 1, 8) + 8L * count <= 4L * column.rows) {
@@ -40,9 +41,9 @@ final class DoubleForm {
     }
   }
 
-  void plain() {
+  void plain(int valueBytes) {
     kind = Kind.PLAIN;
-    width = Double.BYTES;
+    width = valueBytes;
   }
 
   void constant() {
@@ -50,7 +51,7 @@ final class DoubleForm {
     width = 0;
   }
 
-  private boolean findEntries(DoubleEncoder column) {
+  private boolean findEntries(FloatingEncoder column) {
     if (slots == null) {
       slots = new short[SLOTS];
       entries = new long[ENTRIES_MAX];
@@ -81,7 +82,7 @@ final class DoubleForm {
     return count - 1;
   }
 
-  private void planScaled(DoubleEncoder column, double min, double max) {
+  private void planScaled(FloatingEncoder column, double min, double max) {
     for (int p = 0; p < Decimals.DIVISORS.length; p++) {
       double divisor = Decimals.DIVISORS[p];
       if (Math.max(-min, max) * divisor > Decimals.WHOLE_MAX) return;
@@ -98,7 +99,7 @@ final class DoubleForm {
     }
   }
 
-  private static boolean exact(DoubleEncoder column, int power, int rows) {
+  private static boolean exact(FloatingEncoder column, int power, int rows) {
     double divisor = Decimals.DIVISORS[power];
     for (int row = 0; row < rows; row++) {
       if (!Decimals.isExact(column.bits(row), divisor) && column.isPresent(row)) return false;
@@ -106,9 +107,9 @@ final class DoubleForm {
     return true;
   }
 
-  void describe(WordSink words, int nulls) {
+  void describe(WordSink words, int type, int nulls) {
     int flags = kind == Kind.DICTIONARY ? Layout.FLAG_DICTIONARY : kind == Kind.SCALED ? Layout.FLAG_SCALED : 0;
-    words.add(Layout.header(Layout.DOUBLE, width, 0, flags, nulls));
+    words.add(Layout.header(type, width, 0, flags, nulls));
     if (kind == Kind.DICTIONARY) words.add(count);
     if (kind == Kind.SCALED) {
       words.add(base);
@@ -116,21 +117,21 @@ final class DoubleForm {
     }
   }
 
-  long bytes(int rows) {
+  long bytes(int rows, int valueBytes) {
     switch (kind) {
       case DICTIONARY:
         return Layout.valueBytes(rows, width, Long.BYTES) + 8L * count;
       case SCALED:
         return Layout.valueBytes(rows, width, Long.BYTES);
       default:
-        return Layout.floatingBytes(rows, width, Double.BYTES);
+        return Layout.floatingBytes(rows, width, valueBytes);
     }
   }
 
-  /** Writes the values of `column` that lie at `from`. Returns the address behind. */
-  long write(DoubleEncoder column, long from, long constant, long to) {
+  /** Writes the values of `column`, so many bytes each, that lie at `from`. Returns the address behind. */
+  long write(FloatingEncoder column, int valueBytes, long from, long constant, long to) {
     int rows = column.rows;
-    long behind = to + bytes(rows);
+    long behind = to + bytes(rows, valueBytes);
     if (behind == to) return to;
     if (kind == Kind.DICTIONARY) {
       writeEntries(column, to);
@@ -140,12 +141,14 @@ final class DoubleForm {
     } else if (width == 0) {
       Platform.putLong(null, to, constant);
     } else {
-      Platform.copyMemory(null, from, null, to, 8L * rows);
+      // An odd number of floats leaves half a word of padding.
+      Platform.putLong(null, behind - 8, 0);
+      Platform.copyMemory(null, from, null, to, (long) valueBytes * rows);
     }
     return behind;
   }
 
-  private void writeEntries(DoubleEncoder column, long to) {
+  private void writeEntries(FloatingEncoder column, long to) {
     long table = to + Layout.valueBytes(column.rows, width, Long.BYTES);
     Platform.putLong(null, table - 8, 0);
     Platform.copyMemory(codes, Platform.BYTE_ARRAY_OFFSET, null, to, column.rows);
