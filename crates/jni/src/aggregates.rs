@@ -92,7 +92,8 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_close<'a>(
 
 fn with<T>(handle: jlong, call: impl FnOnce(&mut Aggregator) -> Result<T, Failure>) -> Result<T, Failure> {
     let known = AGGREGATORS.pin().get(&handle).cloned();
-    let aggregator = known.ok_or_else(|| Failure::Argument(format!("there is no open aggregate {handle}")))?;
+    let aggregator =
+        known.ok_or_else(|| Failure::Argument(format!("there is no open aggregate {handle}")))?;
     // One that panicked has made its task fail.
     let mut aggregator = aggregator.lock().unwrap_or_else(PoisonError::into_inner);
     call(&mut aggregator)
@@ -123,7 +124,12 @@ unsafe fn column<'a>(words: &[jlong], rows: usize) -> Result<Column<'a>, Failure
     }
     let values = match words[0] {
         0 => Values::Opaque,
-        1 => Values::Packed(Packed { base, width, word, data: bytes(6, of_rows(width, word.saturating_sub(width)))? }),
+        1 => Values::Packed(Packed {
+            base,
+            width,
+            word,
+            data: bytes(6, of_rows(width, word.saturating_sub(width)))?,
+        }),
         2 => Values::Wide(bytes(6, of_rows(16, 0))?),
         3 => Values::Doubles(bytes(6, of_rows(8, 0))?),
         4 => Values::ConstantDouble(f64::from_bits(base as u64)),
@@ -139,7 +145,10 @@ unsafe fn column<'a>(words: &[jlong], rows: usize) -> Result<Column<'a>, Failure
             let (count, offset_width) = (size(7)?, size(8)?);
             let offsets = match offset_width {
                 0 => 0,
-                _ => (count + 1) * offset_width + 8_usize.saturating_sub(offset_width),
+                _ => count
+                    .saturating_add(1)
+                    .saturating_mul(offset_width)
+                    .saturating_add(8_usize.saturating_sub(offset_width)),
             };
             let codes = match word {
                 0 => None,

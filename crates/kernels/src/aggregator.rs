@@ -78,6 +78,7 @@ impl Aggregator {
             return Err(Damaged("another number of columns than the plan has, or too many rows"));
         }
         columns.iter().try_for_each(|column| column.check(rows))?;
+        self.evaluator.check(columns)?;
         if !self.fits(rows, columns, Look::Encoding) && !self.fits(rows, columns, Look::Values) {
             return Ok(Outcome::Refused);
         }
@@ -154,8 +155,7 @@ impl Aggregator {
         for accumulator in &mut self.accumulators {
             let slot = &self.evaluator.slots[accumulator.node];
             // A chunk of such numbers does not exceed 64 bits.
-            let is_small =
-                self.ranges[accumulator.node].is_some_and(|range| magnitude(range) < 1 << 52);
+            let is_small = self.ranges[accumulator.node].is_some_and(|range| magnitude(range) < 1 << 52);
             accumulator.add(slot, of, rows.count(), groups, is_small);
         }
         Ok(())

@@ -90,6 +90,8 @@ pub struct Text<'a> {
 }
 
 const SLOPE_SHIFT: u32 = 16;
+/// Codes have at most two bytes.
+const CODES_MAX: usize = 1 << 16;
 
 impl Column<'_> {
     /// Whether the bytes are enough for so many rows.
@@ -127,7 +129,8 @@ impl Packed<'_> {
         if (self.word != 4 && self.word != 8) || self.width > self.word {
             return Err(Damaged("impossible width"));
         }
-        let bytes = if self.width == 0 { 0 } else { rows.saturating_mul(self.width) + (self.word - self.width) };
+        let bytes =
+            if self.width == 0 { 0 } else { rows.saturating_mul(self.width) + (self.word - self.width) };
         if rows > 0 && self.data.len() < bytes { Err(Damaged("too few bytes")) } else { Ok(()) }
     }
 
@@ -194,6 +197,8 @@ impl<'a> Text<'a> {
             return Err(Damaged("impossible width of offsets"));
         }
         match self.codes {
+            // So that what is kept per value is bounded.
+            Some(_) if self.count > CODES_MAX => return Err(Damaged("more values than there are codes")),
             Some(codes) => codes.check(rows)?,
             None if self.count < rows => return Err(Damaged("fewer values than rows")),
             None => {}

@@ -109,6 +109,27 @@ impl Evaluator {
         Ok(Evaluator { nodes, slots })
     }
 
+    /// Whether columns are of the kinds that nodes take them for.
+    pub(crate) fn check(&self, columns: &[Column<'_>]) -> Result<(), Damaged> {
+        for node in &self.nodes {
+            match *node {
+                Expression::Whole { column, .. } => match columns[column].values {
+                    Values::Packed(_) | Values::Wide(_) => {}
+                    _ => return Err(Damaged("not whole numbers")),
+                },
+                Expression::Double { column } => match columns[column].values {
+                    Values::Doubles(_)
+                    | Values::ConstantDouble(_)
+                    | Values::DoubleCodes(..)
+                    | Values::ScaledDoubles(..) => {}
+                    _ => return Err(Damaged("not doubles")),
+                },
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Chooses 64 or 128 bits for each node of whole numbers.
     pub(crate) fn choose_lanes(&mut self, columns: &[Column<'_>], ranges: &[Option<Range>]) {
         for (index, node) in self.nodes.iter().enumerate() {
@@ -128,7 +149,12 @@ impl Evaluator {
     }
 
     /// Computes these nodes, which ascend, and have with each node those that it is made of.
-    pub(crate) fn evaluate(&mut self, wanted: &[usize], columns: &[Column<'_>], rows: Rows<'_>) -> Result<(), Damaged> {
+    pub(crate) fn evaluate(
+        &mut self,
+        wanted: &[usize],
+        columns: &[Column<'_>],
+        rows: Rows<'_>,
+    ) -> Result<(), Damaged> {
         for &index in wanted {
             let (before, rest) = self.slots.split_at_mut(index);
             let slot = &mut rest[0];
@@ -156,7 +182,9 @@ impl Evaluator {
                     both_present(of, of, rows.count(), slot);
                     slot.double.clear();
                     match of.lane {
-                        Lane::Narrow => slot.double.extend(of.narrow[..rows.count()].iter().map(|&v| v as f64)),
+                        Lane::Narrow => {
+                            slot.double.extend(of.narrow[..rows.count()].iter().map(|&v| v as f64))
+                        }
                         _ => slot.double.extend(of.wide[..rows.count()].iter().map(|&v| v as f64)),
                     }
                 }
@@ -198,9 +226,12 @@ fn compiled(node: &Node) -> Result<Expression, InvalidPlan> {
         Node::Presence { column } => Expression::Presence { column: *column },
         Node::WholeLiteral { value } => Expression::WholeLiteral(number(value)?),
         Node::DoubleLiteral { bits } => Expression::DoubleLiteral(f64::from_bits(*bits as u64)),
-        Node::Arithmetic { operator, left, right, bounds } => {
-            Expression::Arithmetic { operator: *operator, left: *left, right: *right, bounds: bounds.parse()? }
-        }
+        Node::Arithmetic { operator, left, right, bounds } => Expression::Arithmetic {
+            operator: *operator,
+            left: *left,
+            right: *right,
+            bounds: bounds.parse()?,
+        },
         Node::DoubleArithmetic { operator, left, right } => {
             Expression::DoubleArithmetic { operator: *operator, left: *left, right: *right }
         }
@@ -229,7 +260,9 @@ fn check(node: &Expression, before: &[Expression], columns: usize) -> Result<(),
         }
     }
     match *node {
-        Expression::Whole { column, .. } | Expression::Double { column } | Expression::Presence { column }
+        Expression::Whole { column, .. }
+        | Expression::Double { column }
+        | Expression::Presence { column }
             if column >= columns =>
         {
             Err(InvalidPlan(format!("node {} is column {column} of {columns}", before.len())))
@@ -341,7 +374,8 @@ fn doubles(column: &Column<'_>, rows: Rows<'_>, slot: &mut Slot) -> Result<(), D
         Values::ConstantDouble(value) => out.resize(rows.count(), value),
         Values::Doubles(data) => each(rows, out, |row| f64::from_le_bytes(array(&data[row * 8..]))),
         Values::DoubleCodes(codes, entries) => {
-            let entries: Vec<f64> = entries.chunks_exact(8).map(|entry| f64::from_le_bytes(array(entry))).collect();
+            let entries: Vec<f64> =
+                entries.chunks_exact(8).map(|entry| f64::from_le_bytes(array(entry))).collect();
             // A row without a value has any code.
             let none = f64::NAN;
             each(rows, out, |row| entries.get(codes.code(row)).copied().unwrap_or(none));

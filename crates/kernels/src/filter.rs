@@ -13,12 +13,34 @@ use crate::range::Range;
 #[derive(Debug)]
 enum Step {
     /// Of a column of whole numbers, by its encoded values.
-    Encoded { column: usize, within: Range },
-    Present { column: usize },
-    Within { node: usize, within: Range, wanted: Vec<usize> },
-    AnyOf { node: usize, ascending: Vec<i128>, wanted: Vec<usize> },
-    Compare { comparison: Comparison, left: usize, right: usize, wanted: Vec<usize> },
-    Text { column: usize, values: Vec<Vec<u8>>, matching: Vec<bool> },
+    Encoded {
+        column: usize,
+        within: Range,
+    },
+    Present {
+        column: usize,
+    },
+    Within {
+        node: usize,
+        within: Range,
+        wanted: Vec<usize>,
+    },
+    AnyOf {
+        node: usize,
+        ascending: Vec<i128>,
+        wanted: Vec<usize>,
+    },
+    Compare {
+        comparison: Comparison,
+        left: usize,
+        right: usize,
+        wanted: Vec<usize>,
+    },
+    Text {
+        column: usize,
+        values: Vec<Vec<u8>>,
+        matching: Vec<bool>,
+    },
 }
 
 /// The filters of a plan, joined by `AND`.
@@ -30,7 +52,11 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    pub(crate) fn new(filters: &[Filter], evaluator: &Evaluator, columns: usize) -> Result<Selector, InvalidPlan> {
+    pub(crate) fn new(
+        filters: &[Filter],
+        evaluator: &Evaluator,
+        columns: usize,
+    ) -> Result<Selector, InvalidPlan> {
         let mut encoded: BTreeMap<usize, Range> = BTreeMap::new();
         let mut steps = Vec::new();
         for filter in filters {
@@ -141,7 +167,9 @@ impl Selector {
                 Step::Within { node, within, wanted } => {
                     evaluator.evaluate(wanted, columns, left.as_rows())?;
                     let slot = &evaluator.slots[*node];
-                    left.keep(|_, i| slot.is_present(i) && within.0 <= slot.whole(i) && slot.whole(i) <= within.1);
+                    left.keep(|_, i| {
+                        slot.is_present(i) && within.0 <= slot.whole(i) && slot.whole(i) <= within.1
+                    });
                 }
                 Step::AnyOf { node, ascending, wanted } => {
                     evaluator.evaluate(wanted, columns, left.as_rows())?;
@@ -151,13 +179,17 @@ impl Selector {
                 Step::Compare { comparison, left: l, right: r, wanted } => {
                     evaluator.evaluate(wanted, columns, left.as_rows())?;
                     let (l, r) = (&evaluator.slots[*l], &evaluator.slots[*r]);
-                    left.keep(|_, i| l.is_present(i) && r.is_present(i) && is_true(*comparison, order(l, r, i)));
+                    left.keep(|_, i| {
+                        l.is_present(i) && r.is_present(i) && is_true(*comparison, order(l, r, i))
+                    });
                 }
                 Step::Text { column, values, matching } => {
                     left.keep_present(&columns[*column]);
                     let Values::Text(text) = columns[*column].values else { return Err(Damaged("not text")) };
                     match text.codes {
-                        Some(codes) => left.keep(|row, _| matching.get(codes.code(row)).copied().unwrap_or(false)),
+                        Some(codes) => {
+                            left.keep(|row, _| matching.get(codes.code(row)).copied().unwrap_or(false))
+                        }
                         None => left.keep(|row, _| {
                             text.value(row).is_ok_and(|value| values.iter().any(|wanted| wanted == value))
                         }),
@@ -175,7 +207,11 @@ impl Selector {
 }
 
 fn whole(evaluator: &Evaluator, node: usize) -> Result<usize, InvalidPlan> {
-    if evaluator.is_whole(node) { Ok(node) } else { Err(InvalidPlan(format!("node {node} is no whole number"))) }
+    if evaluator.is_whole(node) {
+        Ok(node)
+    } else {
+        Err(InvalidPlan(format!("node {node} is no whole number")))
+    }
 }
 
 fn is_true(comparison: Comparison, order: Ordering) -> bool {

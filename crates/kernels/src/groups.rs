@@ -98,7 +98,9 @@ impl Groups {
         for key in &mut self.keys {
             key.by_code.clear();
             match columns[key.column].values {
-                Values::Packed(packed) if packed.width <= 1 => key.by_code.resize(1 << (8 * packed.width), UNKNOWN),
+                Values::Packed(packed) if packed.width <= 1 => {
+                    key.by_code.resize(1 << (8 * packed.width), UNKNOWN)
+                }
                 Values::Packed(_) => {}
                 Values::Text(text) => {
                     if text.codes.is_some() {
@@ -190,7 +192,12 @@ impl Key {
         Ok(number)
     }
 
-    fn text_code(&mut self, text: &crate::column::Text<'_>, codes: &Codes<'_>, row: usize) -> Result<u32, Damaged> {
+    fn text_code(
+        &mut self,
+        text: &crate::column::Text<'_>,
+        codes: &Codes<'_>,
+        row: usize,
+    ) -> Result<u32, Damaged> {
         let code = codes.code(row);
         match self.by_code.get(code) {
             Some(&known) if known != UNKNOWN => Ok(known),

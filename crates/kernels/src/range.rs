@@ -31,11 +31,10 @@ pub(crate) fn of(
         let range = match *node {
             Expression::Whole { column, bounds } => Some(of_column(&columns[column], rows, look, bounds)),
             Expression::WholeLiteral(value) => Some((value, value)),
-            Expression::Arithmetic { operator, left, right, bounds } => {
-                ranges[left].zip(ranges[right]).and_then(|(left, right)| combined(operator, left, right)).filter(
-                    |&(least, greatest)| bounds.0 <= least && greatest <= bounds.1,
-                )
-            }
+            Expression::Arithmetic { operator, left, right, bounds } => ranges[left]
+                .zip(ranges[right])
+                .and_then(|(left, right)| combined(operator, left, right))
+                .filter(|&(least, greatest)| bounds.0 <= least && greatest <= bounds.1),
             Expression::Double { .. }
             | Expression::Presence { .. }
             | Expression::DoubleLiteral(_)
@@ -48,9 +47,7 @@ pub(crate) fn of(
 
 fn of_column(column: &Column<'_>, rows: usize, look: Look, bounds: Range) -> Range {
     let (least, greatest) = match column.values {
-        Values::Wide(data) => {
-            of_values(column, rows, |row| i128::from_le_bytes(array(&data[row * 16..])))
-        }
+        Values::Wide(data) => of_values(column, rows, |row| i128::from_le_bytes(array(&data[row * 16..]))),
         Values::Packed(packed) if look == Look::Values => {
             of_values(column, rows, |row| i128::from(packed.value(row)))
         }
@@ -66,7 +63,8 @@ fn of_column(column: &Column<'_>, rows: usize, look: Look, bounds: Range) -> Ran
 
 fn of_values(column: &Column<'_>, rows: usize, value: impl Fn(usize) -> i128) -> Range {
     let present = (0..rows).filter(|&row| column.is_present(row)).map(value);
-    present.fold(None, |range: Option<Range>, v| range.map_or(Some((v, v)), |(l, g)| Some((l.min(v), g.max(v)))))
+    present
+        .fold(None, |range: Option<Range>, v| range.map_or(Some((v, v)), |(l, g)| Some((l.min(v), g.max(v)))))
         .unwrap_or((0, 0))
 }
 
@@ -81,7 +79,8 @@ fn combined(operator: Operator, left: Range, right: Range) -> Option<Range> {
                 left.1.checked_mul(right.0)?,
                 left.1.checked_mul(right.1)?,
             ];
-            ends.iter().fold((ends[0], ends[0]), |(least, greatest), &end| (least.min(end), greatest.max(end)))
+            ends.iter()
+                .fold((ends[0], ends[0]), |(least, greatest), &end| (least.min(end), greatest.max(end)))
         }
     })
 }

@@ -117,13 +117,26 @@ impl Accumulator {
     }
 
     /// Adds the values of so many rows, to the groups that `of` says, or all to group 1.
-    pub(crate) fn add(&mut self, slot: &Slot, of: Option<&[u32]>, count: usize, groups: usize, is_small: bool) {
+    pub(crate) fn add(
+        &mut self,
+        slot: &Slot,
+        of: Option<&[u32]>,
+        count: usize,
+        groups: usize,
+        is_small: bool,
+    ) {
         self.grow(groups);
         if slot.has_nulls {
             let present = &slot.present;
-            self.scatter(of, count, groups, |i| i64::from(1 - present[i]), |this, group, sum| {
-                this.nulls[group] += sum;
-            });
+            self.scatter(
+                of,
+                count,
+                groups,
+                |i| i64::from(1 - present[i]),
+                |this, group, sum| {
+                    this.nulls[group] += sum;
+                },
+            );
         }
         match self.kind {
             Kind::Count => {}

@@ -40,7 +40,15 @@ impl Encoded {
         let nulls = if self.validity.is_empty() { Nulls::None } else { Nulls::Bits(&self.validity) };
         let data = &self.data[..];
         let text = |codes, count, base, slope, offset_width| {
-            Values::Text(Text { codes, count, offset_width, offsets: &self.offsets, base, slope, bytes: &self.entries })
+            Values::Text(Text {
+                codes,
+                count,
+                offset_width,
+                offsets: &self.offsets,
+                base,
+                slope,
+                bytes: &self.entries,
+            })
         };
         let values = match self.kind {
             Kind::Packed { base, width } => Values::Packed(Packed { base, width, word: 8, data }),
@@ -48,7 +56,9 @@ impl Encoded {
             Kind::Doubles => Values::Doubles(data),
             Kind::ConstantDouble(value) => Values::ConstantDouble(value),
             Kind::DoubleCodes => Values::DoubleCodes(Codes { width: 1, data }, &self.entries),
-            Kind::Scaled { base, width } => Values::ScaledDoubles(Packed { base, width, word: 8, data }, 100.0),
+            Kind::Scaled { base, width } => {
+                Values::ScaledDoubles(Packed { base, width, word: 8, data }, 100.0)
+            }
             Kind::TextCodes { count, width } => text(Some(Codes { width, data }), count, 0, 0, 8),
             Kind::Text { count, base, slope, offset_width } => text(None, count, base, slope, offset_width),
         };
@@ -73,7 +83,11 @@ fn packed(values: &[Option<i64>], more: usize) -> (i64, usize, Vec<u8>) {
     let greatest = values.iter().flatten().max().copied().unwrap_or(7);
     let range = greatest.wrapping_sub(least) as u64;
     let needed = (64 - range.leading_zeros() as usize).div_ceil(8);
-    let width = if i128::from(greatest) - i128::from(least) > i128::from(i64::MAX) { 8 } else { (needed + more).min(8) };
+    let width = if i128::from(greatest) - i128::from(least) > i128::from(i64::MAX) {
+        8
+    } else {
+        (needed + more).min(8)
+    };
     let base = if width == 8 { 0 } else { least };
     let mut data = Vec::new();
     for value in values {
@@ -119,7 +133,10 @@ fn doubles(values: &[Option<f64>], form: u8, encoded: &mut Encoded) {
     let comes_back = |(v, whole): (&Option<f64>, &Option<i64>)| {
         v.zip(*whole).is_none_or(|(v, whole)| (whole as f64 / 100.0).to_bits() == v.to_bits())
     };
-    if form % 3 == 0 && values.iter().zip(&whole).all(comes_back) && values.iter().flatten().all(|v| v.abs() < 1e9) {
+    if form % 3 == 0
+        && values.iter().zip(&whole).all(comes_back)
+        && values.iter().flatten().all(|v| v.abs() < 1e9)
+    {
         let (base, width, data) = packed(&whole, 0);
         if width <= 6 {
             (encoded.data, encoded.kind) = (data, Kind::Scaled { base, width });
@@ -155,14 +172,16 @@ fn texts(values: &[Option<String>], form: u8, encoded: &mut Encoded) {
     }
     if form % 2 == 0 {
         let width = if distinct.len() <= 1 { 0 } else { 1 + usize::from(form % 4 / 2) };
-        let code = |text: &&str| (distinct.binary_search(text).unwrap() as u16).to_le_bytes()[..width].to_vec();
+        let code =
+            |text: &&str| (distinct.binary_search(text).unwrap() as u16).to_le_bytes()[..width].to_vec();
         encoded.data = texts.iter().flat_map(code).collect();
         encoded.offsets = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
         encoded.kind = Kind::TextCodes { count: distinct.len(), width };
     } else {
         // On a line: what is left is at least 0 once the least of it is the base.
         let slope = (ends[ends.len() - 1] << 16) / (ends.len() as i64);
-        let left: Vec<i64> = ends.iter().enumerate().map(|(i, end)| end - ((i as i64 * slope) >> 16)).collect();
+        let left: Vec<i64> =
+            ends.iter().enumerate().map(|(i, end)| end - ((i as i64 * slope) >> 16)).collect();
         let base = *left.iter().min().unwrap();
         encoded.offsets = left.iter().flat_map(|v| ((v - base) as u64).to_le_bytes()[..3].to_vec()).collect();
         encoded.offsets.extend_from_slice(&[0; 5]);
@@ -206,7 +225,13 @@ fn above(left: f64, right: f64) -> bool {
 }
 
 /// Row by row, as the documentation of the plan says.
-fn expected(rows: &[Row], keys: &[usize], least: i64, greatest: i64, word: &str) -> Option<BTreeMap<String, Results>> {
+fn expected(
+    rows: &[Row],
+    keys: &[usize],
+    least: i64,
+    greatest: i64,
+    word: &str,
+) -> Option<BTreeMap<String, Results>> {
     let mut groups: BTreeMap<String, Results> = BTreeMap::new();
     if keys.is_empty() {
         groups.insert(String::new(), vec![(0, 0); 9]);
@@ -223,9 +248,13 @@ fn expected(rows: &[Row], keys: &[usize], least: i64, greatest: i64, word: &str)
             keys.iter().map(|key| if *key == 3 { format!("{t:?}") } else { format!("{b:?}") }).collect();
         let sums = groups.entry(key.join("|")).or_insert_with(|| vec![(0, 0); 9]);
         let of_double = |bits: i128| f64::from_bits(bits as u64);
-        let mut put = |at: usize, value: Option<i128>, with: &dyn Fn(i128, i128) -> i128, first: &dyn Fn(i128) -> i128| {
+        let mut put = |at: usize,
+                       value: Option<i128>,
+                       with: &dyn Fn(i128, i128) -> i128,
+                       first: &dyn Fn(i128) -> i128| {
             if let Some(value) = value {
-                sums[at] = (sums[at].0 + 1, if sums[at].0 == 0 { first(value) } else { with(sums[at].1, value) });
+                sums[at] =
+                    (sums[at].0 + 1, if sums[at].0 == 0 { first(value) } else { with(sums[at].1, value) });
             }
         };
         let product = a.zip(*b).map(|(a, b)| i128::from(a) * i128::from(b) + 7);
@@ -285,7 +314,10 @@ fn canonical(groups: BTreeMap<String, Results>) -> BTreeMap<String, Results> {
         let is_nan = [2, 4, 7].contains(&at) && f64::from_bits(bits as u64).is_nan();
         (count, if is_nan { -1 } else { bits })
     };
-    groups.into_iter().map(|(key, results)| (key, results.into_iter().enumerate().map(same).collect())).collect()
+    groups
+        .into_iter()
+        .map(|(key, results)| (key, results.into_iter().enumerate().map(same).collect()))
+        .collect()
 }
 
 fn a_double() -> impl Strategy<Value = f64> {
@@ -299,23 +331,31 @@ fn a_double() -> impl Strategy<Value = f64> {
 fn a_row() -> impl Strategy<Value = Row> {
     let small = -300_i64..300;
     let large = prop_oneof![20 => small.clone(), 1 => any::<i32>().prop_map(i64::from)];
-    let wide = prop_oneof![3 => (-1000_i128..1000), 1 => -(10_i128.pow(34))..10_i128.pow(34)];
+    let wide = prop_oneof![3 => -1000_i128..1000, 1 => -(10_i128.pow(34))..10_i128.pow(34)];
     let some = |p| move |v| prop::option::weighted(p, v);
     (
         some(0.95)(small.boxed()),
         some(0.9)(large.boxed()),
         prop::option::weighted(0.9, a_double()),
-        prop::option::weighted(0.9, prop_oneof![Just(""), Just("a"), Just("bc"), Just("def")].prop_map(str::to_owned)),
+        prop::option::weighted(
+            0.9,
+            prop_oneof![Just(""), Just("a"), Just("bc"), Just("def")].prop_map(str::to_owned),
+        ),
         prop::option::weighted(0.8, wide),
     )
 }
 
+fn cases(default: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    // PROPTEST_CASES=4000 for a long run.
+    #![proptest_config(ProptestConfig { cases: cases(40), ..ProptestConfig::default() })]
 
     #[test]
     fn equals_a_plain_evaluation(
-        batches in prop::collection::vec((prop::collection::vec(a_row(), 0..2500), any::<u8>()), 1..4),
+        batches in prop::collection::vec((prop::collection::vec(a_row(), 0..1400), any::<u8>()), 1..4),
         keys in prop_oneof![Just(vec![]), Just(vec![3]), Just(vec![1]), Just(vec![3, 1])],
         least in -320_i64..100, span in 0_i64..600,
         without_nulls in any::<bool>(),

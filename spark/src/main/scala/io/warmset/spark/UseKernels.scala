@@ -5,7 +5,6 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarToRowExec, FilterExec, ProjectExec, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.TableCacheQueryStageExec
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.types._
@@ -75,8 +74,7 @@ object UseKernels extends Rule[SparkPlan] {
   }
 
   private def scan(columns: SparkPlan): Option[InMemoryTableScanExec] = columns match {
-    case scan: InMemoryTableScanExec => Some(scan)
-    case stage: TableCacheQueryStageExec => scan(stage.plan)
+    case ReadCacheAsColumns.OurScan(scan) => Some(scan)
     case above: CachedColumnsExec => scan(above.child)
     case _ => None
   }

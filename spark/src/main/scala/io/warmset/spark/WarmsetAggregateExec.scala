@@ -18,8 +18,8 @@ import org.apache.spark.sql.types.{BooleanType, DataType}
  * A filter and a partial aggregate over a cached scan of ours, computed on the encoded columns.
  *
  * Invariant: it gives the rows that Spark's final aggregate takes from its own partial one; a group may come several
- * times. A batch that native code refuses, and every batch where the native library is not loaded, is aggregated by
- * Spark's own expressions.
+ * times. From a batch that native code refuses on, and where the native library is not loaded, batches are aggregated
+ * by Spark's own expressions.
  */
 final case class WarmsetAggregateExec(
     keys: Seq[NamedExpression],
@@ -37,7 +37,8 @@ final case class WarmsetAggregateExec(
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
     "numBatches" -> SQLMetrics.createMetric(sparkContext, "number of batches aggregated in native code"),
-    "numBatchesByRows" -> SQLMetrics.createMetric(sparkContext, "number of batches aggregated row by row"))
+    "numBatchesByRows" -> SQLMetrics.createMetric(sparkContext, "number of batches aggregated row by row"),
+    "nativeTime" -> SQLMetrics.createNanoTimingMetric(sparkContext, "time in native code"))
 
   override def outputPartitioning: Partitioning = child.outputPartitioning match {
     case by: Expression if !by.references.subsetOf(outputSet) => UnknownPartitioning(child.outputPartitioning.numPartitions)
@@ -45,7 +46,8 @@ final case class WarmsetAggregateExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val counted = AggregationMetrics(longMetric("numOutputRows"), longMetric("numBatches"), longMetric("numBatchesByRows"))
+    val counted = AggregationMetrics(longMetric("numOutputRows"), longMetric("numBatches"),
+      longMetric("numBatchesByRows"), longMetric("nativeTime"))
     val functions = aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
     val task = WarmsetAggregateExec.Task(plan, output.map(_.dataType), keys, functions, conditions, child.output, counted)
     WarmsetAggregateExec.whole(child).executeColumnar().mapPartitions { batches =>

@@ -86,7 +86,7 @@ object ReadCacheAsColumns extends Rule[SparkPlan] {
   }
 
   /** A cached scan of ours that gives columns, alone or as a stage of an adaptive plan. */
-  private object OurScan {
+  private[spark] object OurScan {
     def unapply(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
       case scan: InMemoryTableScanExec if isOurs(scan) => Some(scan)
       case stage: TableCacheQueryStageExec => stage.plan match {

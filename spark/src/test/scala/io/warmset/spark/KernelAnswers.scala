@@ -62,4 +62,19 @@ trait KernelAnswers extends WarmsetSession { this: Suite =>
     assert(got == plain, query)
     got
   }
+
+  /**
+   * The batches that native code took and those it refused, if it was used; the answer is the same without it.
+   *
+   * @param isOrdered whether it is given which error comes first
+   */
+  protected def compareCounted(query: String, isOrdered: Boolean): Option[(Long, Long)] = {
+    def shown(answer: Seq[String]) = if (isOrdered || !answer.exists(_.startsWith("error"))) answer else Seq("error")
+    val df = spark.sql(query)
+    val got = shown(answer(df))
+    var plain = Seq.empty[String]
+    withSetting(Kernels, "false") { plain = shown(answer(spark.sql(query))) }
+    assert(got == plain, query)
+    planNodes(df).collectFirst { case n: WarmsetAggregateExec => (n.metrics("numBatches").value, n.metrics("numBatchesByRows").value) }
+  }
 }

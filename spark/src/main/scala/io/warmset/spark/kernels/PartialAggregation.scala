@@ -9,13 +9,13 @@ import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** What one partial aggregation counts. */
-private[spark] final case class AggregationMetrics(outputRows: SQLMetric, native: SQLMetric, byRows: SQLMetric)
+private[spark] final case class AggregationMetrics(outputRows: SQLMetric, native: SQLMetric, byRows: SQLMetric, nativeNanos: SQLMetric)
 
 /**
  * The groups of one partition, in rows of keys and buffers; a group may come several times.
  *
- * Invariant: each batch is added once, by native code or, where that refuses it or is not loaded, by rows. Without keys
- * there is a row even if there are no batches. The native side's memory is given back at the end of the task, or here
+ * Invariant: each batch is added once. From one that native code refuses on, its groups are continued by rows, so that
+ * what overflows in between is what overflows in Spark. Without keys there is a row even if there are no batches. The native side's memory is given back at the end of the task, or here
  * if there is none. Rows are valid until the next one.
  *
  * @param makeRows makes what adds batches by rows
@@ -58,17 +58,16 @@ private[spark] final class PartialAggregation(
       if (batch.numRows > 0) groups = math.max(groups, add(batch))
     }
     ended = !batches.hasNext
-    val native = if (isNative) plan.rows(NativeAggregate.take(handle)) else Iterator.empty
-    val rest = if (usedRows || !isNative) byRows.take(always = !isNative) else Nil
+    ready = if (isNative && !usedRows) plan.rows(NativeAggregate.take(handle)) else byRows.take().iterator
     usedRows = false
-    ready = native ++ rest
     if (ended) close()
   }
 
   private def add(batch: ColumnarBatch): Long = {
-    val groups = if (isNative) addNatively(batch) else NativeAggregate.REFUSED
+    val groups = if (isNative && !usedRows) addNatively(batch) else NativeAggregate.REFUSED
     if (groups == NativeAggregate.REFUSED) {
       metrics.byRows += 1
+      if (isNative && !usedRows) byRows.begin(plan.rows(NativeAggregate.take(handle)))
       usedRows = true
       byRows.add(batch)
       byRows.count
@@ -85,7 +84,10 @@ private[spark] final class PartialAggregation(
       batch.column(i).asInstanceOf[WarmVector].describe(words, i * NativeAggregate.WORDS, batch.numRows)
       i += 1
     }
-    NativeAggregate.add(handle, batch.numRows, words)
+    val start = System.nanoTime()
+    val groups = NativeAggregate.add(handle, batch.numRows, words)
+    metrics.nativeNanos += System.nanoTime() - start
+    groups
   }
 
   private def close(): Unit = if (isNative) NativeAggregate.close(handle)
