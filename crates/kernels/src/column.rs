@@ -129,8 +129,10 @@ impl Packed<'_> {
         if (self.word != 4 && self.word != 8) || self.width > self.word {
             return Err(Damaged("impossible width"));
         }
-        let bytes =
-            if self.width == 0 { 0 } else { rows.saturating_mul(self.width) + (self.word - self.width) };
+        let bytes = match self.width {
+            0 => 0,
+            width => rows.saturating_mul(width).saturating_add(self.word - width),
+        };
         if rows > 0 && self.data.len() < bytes { Err(Damaged("too few bytes")) } else { Ok(()) }
     }
 

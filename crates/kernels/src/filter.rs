@@ -91,7 +91,8 @@ impl Selector {
                 }
                 Filter::Compare { comparison, left, right } => {
                     let whole = evaluator.is_whole(*left) && evaluator.is_whole(*right);
-                    if !whole && !(evaluator.is_double(*left) && evaluator.is_double(*right)) {
+                    let double = evaluator.is_double(*left) && evaluator.is_double(*right);
+                    if !whole && !double {
                         return Err(InvalidPlan(format!("nodes {left} and {right} are compared")));
                     }
                     steps.push(Step::Compare {

@@ -30,7 +30,7 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
     withFacts {
       val q1 = "select s, t, sum(price), sum(price * (1 - discount)), sum(price * (1 - discount) * (1 + tax)), avg(price), " +
         "avg(discount), count(*) from facts where day <= date'2020-01-01' + interval '800' day group by s, t"
-      assert(compare(q1, isNative = true).length == 20 + 5 - 0 - 0)
+      assert(compare(q1, isNative = true).length == 25)
       val q6 = "select sum(price * discount) from facts where day >= date'2020-02-01' and day < date'2021-02-01' " +
         "and discount between 0.05 and 0.07 and price < 900"
       assert(compare(q6, isNative = true).length == 1)
@@ -39,9 +39,12 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
 
   test("every function of every type, with and without keys") {
     withFacts {
-      for (keys <- Seq("", "b8", "s, t", "sm", "i", "t, day"); c <- Seq("b8", "sm", "i", "l", "id", "price", "wide", "d")) {
-        val sum = if (c == "l") "count(l)" else s"sum($c)"
-        compare(s"select ${if (keys.isEmpty) "" else keys + ","} $sum, avg($c), min($c), max($c), count($c), count(1) from facts " +
+      for (keys <- Seq("", "b8", "s, t", "sm", "i", "t, day")) {
+        val functions = for (c <- Seq("b8", "sm", "i", "l", "id", "price", "wide", "d")) yield {
+          val sum = if (c == "l") "count(l)" else s"sum($c)"
+          s"$sum, avg($c), min($c), max($c), count($c)"
+        }
+        compare(s"select ${if (keys.isEmpty) "" else keys + ","} ${functions.mkString(", ")}, count(1) from facts " +
           (if (keys.isEmpty) "" else s"group by $keys"), isNative = true)
       }
       compare("select min(day), max(day), count(s), count(t), count(flag) from facts where t is not null", isNative = true)
@@ -50,11 +53,11 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
 
   test("filters of all kinds") {
     withFacts {
-      for (filter <- Seq("i between 100 and 200", "i > 100 and i <= 100", "i in (3, 4, 1000, null)", "s = 's3'", "t in ('t1', 'zz')",
+      for (filter <- Seq("i between 100 and 200", "i > 100 and i + 0 <= 100", "i in (3, 4, 1000, null)", "s = 's3'", "t in ('t1', 'zz')",
           "price < 100", "price = 2.25", "d >= 2.5", "d < double('nan')", "2 <= b8", "b8 < sm", "wide > 100000000000000000000", "i + b8 > 300",
           "day > date'2021-01-01' and i is not null and t is not null", "price * discount < 12.5", "d = -0.0")) {
         val answer = compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = true)
-        assert(answer.nonEmpty == (filter != "i > 100 and i <= 100"), filter)
+        assert(answer.nonEmpty == (filter != "i > 100 and i + 0 <= 100"), filter)
       }
     }
   }
@@ -62,7 +65,8 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   test("no rows, no batches, one row") {
     for (rows <- Seq("id < 0", "id = 77")) {
       withCached(facts.where(rows)) {
-        compare("select s, sum(price), avg(d) from facts group by s", isNative = true)
+        // Adaptive execution needs no aggregate where it sees that there are no rows.
+        compare("select s, sum(price), avg(d) from facts group by s", isNative = rows != "id < 0")
         compare("select sum(price), avg(d), min(i), count(*), sum(d), sum(id) from facts", isNative = true)
       }
     }
@@ -99,7 +103,7 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
       for ((query, why) <- Seq(
           "select sum(i) filter (where i > 3) from facts" -> "filter of its own",
           "select stddev(d) from facts" -> "function stddev",
-          "select sum(price) from facts where s like 'a%b'" -> "filter",
+          "select sum(price) from facts where s like 'a%b'" -> "expression length(s",
           "select flag, count(*) from facts group by flag" -> "key flag of type BOOLEAN",
           "select upper(s), count(*) from facts group by upper(s)" -> "is no column",
           "select id, count(*) from facts group by id" -> "groups",
