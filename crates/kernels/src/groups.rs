@@ -5,7 +5,7 @@
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::column::{Codes, Column, Damaged, Nulls, Packed, Values};
+use crate::column::{Codes, Column, Damaged, Nulls, Packed, Text, Values};
 
 const UNKNOWN: u32 = u32::MAX;
 /// The number of null among the values of a key.
@@ -147,17 +147,48 @@ impl Groups {
         Ok(group)
     }
 
-    /// Puts the groups of these rows of a chunk into `out`, each at its place from `start`.
+    /// Puts the groups of these rows into `out`, which is 0 there, each at its place.
     pub(crate) fn assign(
         &mut self,
         columns: &[Column<'_>],
-        rows: impl Iterator<Item = (usize, usize)>,
+        rows: impl Iterator<Item = (usize, usize)> + Clone,
         out: &mut [u32],
     ) -> Result<(), Damaged> {
+        if !self.is_coded(columns) {
+            for (place, row) in rows {
+                out[place] = self.group(columns, row)?;
+            }
+            return Ok(());
+        }
+        // A loop per key, so that none asks what kind of key it has: first `out` has places in the table.
+        for key in &self.keys {
+            let column = &columns[key.column];
+            match column.values {
+                Values::Packed(packed) if packed.width == 0 => key.combine(column, rows.clone(), out, |_| 0),
+                Values::Packed(packed) => {
+                    key.combine(column, rows.clone(), out, |row| usize::from(packed.data[row]))
+                }
+                Values::Text(Text { codes: Some(codes), .. }) => {
+                    key.combine(column, rows.clone(), out, |row| codes.code(row));
+                }
+                _ => return Err(Damaged("a key that is neither whole nor text")),
+            }
+        }
         for (place, row) in rows {
-            out[place] = self.group(columns, row)?;
+            let known = self.table.get(out[place] as usize).copied().unwrap_or(UNKNOWN);
+            out[place] = if known == UNKNOWN { self.group(columns, row)? } else { known };
         }
         Ok(())
+    }
+
+    /// Whether each key has few codes in this batch, and there are few enough keys for the table.
+    fn is_coded(&self, columns: &[Column<'_>]) -> bool {
+        self.keys.len() <= 2
+            && self.keys.iter().all(|key| match columns[key.column].values {
+                Values::Packed(packed) => packed.width <= 1,
+                Values::Text(text) => text.codes.is_some(),
+                _ => false,
+            })
     }
 }
 
@@ -165,6 +196,27 @@ impl Groups {
 const SIDE: usize = 1 << 7;
 
 impl Key {
+    /// Goes on from places in the table by the numbers of this key's values; `UNKNOWN` where there is no place.
+    #[inline]
+    fn combine(
+        &self,
+        column: &Column<'_>,
+        rows: impl Iterator<Item = (usize, usize)>,
+        out: &mut [u32],
+        code: impl Fn(usize) -> usize,
+    ) {
+        let has_nulls = !matches!(column.nulls, Nulls::None);
+        for (place, row) in rows {
+            let number = match self.by_code.get(code(row)) {
+                _ if has_nulls && !column.is_present(row) => NULL,
+                Some(&number) => number,
+                None => UNKNOWN,
+            };
+            let is_known = (number as usize) < SIDE && out[place] != UNKNOWN;
+            out[place] = if is_known { out[place] * SIDE as u32 + number } else { UNKNOWN };
+        }
+    }
+
     #[inline]
     fn number(&mut self, column: &Column<'_>, row: usize) -> Result<u32, Damaged> {
         if !matches!(column.nulls, Nulls::None) && !column.is_present(row) {
@@ -192,12 +244,7 @@ impl Key {
         Ok(number)
     }
 
-    fn text_code(
-        &mut self,
-        text: &crate::column::Text<'_>,
-        codes: &Codes<'_>,
-        row: usize,
-    ) -> Result<u32, Damaged> {
+    fn text_code(&mut self, text: &Text<'_>, codes: &Codes<'_>, row: usize) -> Result<u32, Damaged> {
         let code = codes.code(row);
         match self.by_code.get(code) {
             Some(&known) if known != UNKNOWN => Ok(known),
