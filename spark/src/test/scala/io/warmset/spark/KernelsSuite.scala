@@ -54,7 +54,8 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   test("filters of all kinds") {
     withFacts {
       for (filter <- Seq("i between 100 and 200", "i > 100 and i + 0 <= 100", "i in (3, 4, 1000, null)", "s = 's3'", "t in ('t1', 'zz')",
-          "price < 100", "price = 2.25", "d >= 2.5", "d < double('nan')", "2 <= b8", "b8 < sm", "wide > 100000000000000000000", "i + b8 > 300",
+          "price < 100", "price = 2.25", "d >= 2.5", "d < double('nan')",
+          "2 <= b8", "b8 < sm", "wide > 100000000000000000000", "i + b8 > 300",
           "day > date'2021-01-01' and i is not null and t is not null", "price * discount < 12.5", "d = -0.0")) {
         val answer = compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = true)
         assert(answer.nonEmpty == (filter != "i > 100 and i + 0 <= 100"), filter)
@@ -80,8 +81,8 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
       withSetting("spark.sql.ansi.enabled", ansi) {
         withCached(spark.range(0, 100, 1, 1).selectExpr("id", "9223372036854775807 - id as l", "cast(repeat('9', 38) as decimal(38,0)) w",
             "cast(id as int) * 20000000 i", "cast(99999999999999.9 as decimal(15,1)) p")) {
-          for (sum <- Seq("sum(l)", "sum(w)", "avg(w)", "sum(w - w)", "sum(l + id)", "sum(i * 2)", "sum(w * 10)", "sum(p * p * p)", "sum(-l)",
-              "max(w)", "sum(w) + sum(l)")) {
+          for (sum <- Seq("sum(l)", "sum(w)", "avg(w)", "sum(w - w)", "sum(l + id)", "sum(i * 2)", "sum(w * 10)", "sum(p * p * p)",
+              "sum(-l)",              "max(w)", "sum(w) + sum(l)")) {
             compare(s"select $sum, count(*) from facts")
             compare(s"select $sum, count(*) from facts where id < 1")
             compare(s"select cast(id % 3 as byte) k, $sum from facts group by k")

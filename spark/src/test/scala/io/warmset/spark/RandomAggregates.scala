@@ -80,7 +80,9 @@ final class RandomColumn(val name: String, val dataType: DataType, random: Rando
     case 2 => random.nextInt(100000) / 100.0
     case 3 => random.nextGaussian() * 1e6
     case 4 => java.lang.Double.longBitsToDouble(random.nextLong())
-    case _ => Seq(Double.PositiveInfinity, Double.NegativeInfinity, -0.0, Double.NaN, Double.MinValue, Double.MinPositiveValue)(random.nextInt(6))
+    case _ =>
+      val special = Seq(Double.PositiveInfinity, Double.NegativeInfinity, -0.0, Double.NaN, Double.MinValue, Double.MinPositiveValue)
+      special(random.nextInt(special.length))
   }
 
   private def text(shape: Int, shift: Long): String = shape match {
