@@ -11,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
  */
 class RandomAggregatesSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   private val QueriesPerTable = 6
-  private val Tables = 10
+  private val Tables = 8
 
   override def beforeAll(): Unit = {
     super.beforeAll()
