@@ -57,8 +57,10 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
           "price < 100", "price = 2.25", "d >= 2.5", "d < double('nan')",
           "2 <= b8", "b8 < sm", "wide > 100000000000000000000", "i + b8 > 300",
           "day > date'2021-01-01' and i is not null and t is not null", "price * discount < 12.5", "d = -0.0")) {
-        val answer = compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = true)
-        assert(answer.nonEmpty == (filter != "i > 100 and i * 2 <= 100"), filter)
+        // Adaptive execution needs no aggregate where it sees that there are no rows.
+        val isEmpty = filter == "i > 100 and i * 2 <= 100"
+        val answer = compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = !isEmpty)
+        assert(answer.isEmpty == isEmpty, filter)
       }
     }
   }
