@@ -25,7 +25,7 @@ ALLOWED = {
     **dict.fromkeys(MIDDLE, GROUND),
     "tables": GROUND | {"region"},
     **dict.fromkeys(("jni", "py"), GROUND | MIDDLE | {"tables"}),
-    "cli": GROUND | MIDDLE | {"sim"},
+    "cli": GROUND | MIDDLE | {"sim", "tables"},
 }
 UNSAFE_IN = {"platform", "jni", "py", "direct", "region", "tables"}
 # The region store touches raw memory only where it hands addresses out and fills them.
