@@ -153,7 +153,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pinWait<'a>(
 ) -> jlong {
     guarded(&mut env, 0, |_| {
         with_store(store, |store| {
-            // SAFETY: Java waits for what it has a hold on.
+            // SAFETY: Java waits for what it has a pin on.
             Ok(unsafe { store.raw().pin_wait(id(region)?, id(segment)?) }? as jlong)
         })
     })
@@ -184,7 +184,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_unpin<'a>(
 ) {
     guarded(&mut env, (), |_| {
         with_store_or_closed(store, |store| {
-            // SAFETY: Java gives back the holds that it took, and reads at their addresses no more.
+            // SAFETY: Java gives back the pins that it took, and reads at their addresses no more.
             Ok(unsafe { store.raw().unpin(id(region)?, id(segment)?) }?)
         })
     });
