@@ -1,9 +1,11 @@
-//! The boundary between the JVM and the region store: `io.warmset.region.NativeStore`.
+//! The boundary between the JVM and the region store, `io.warmset.region.NativeStore`, and the aggregates over cached
+//! batches, `io.warmset.columns.NativeAggregate`.
 //!
 //! Ownership: Java holds numbers only. A store's handle is looked up in a table here, so a stale one is an
 //! exception and never a wild pointer; the table's reference keeps a store alive while a call uses it. Memory
 //! behind an address stays the store's. Panics become `RuntimeException`, errors the exceptions of `errors.rs`.
 
+mod aggregates;
 mod errors;
 mod splits;
 mod stores;
