@@ -27,7 +27,7 @@ ALLOWED = {
     "tables": GROUND | {"region"},
     "jni": GROUND | MIDDLE | {"tables", "kernels"},
     "py": GROUND | MIDDLE | {"tables"},
-    "cli": GROUND | MIDDLE | {"sim"},
+    "cli": GROUND | MIDDLE | {"sim", "tables"},
 }
 UNSAFE_IN = {"platform", "jni", "py", "direct", "region", "tables"}
 # The region store touches raw memory only where it hands addresses out and fills them.

@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::direct::DirectCommand;
+use crate::store::StoreCommand;
 use crate::tier::TierArgs;
 
 /// Keeps data that outgrows DRAM at memory speed
@@ -52,6 +53,15 @@ pub enum Command {
         /// What to do.
         #[command(subcommand)]
         what: DirectCommand,
+    },
+    /// List, verify or remove the tables and arrays of a store
+    ///
+    /// A store is a directory that `warmset.Store` of the Python package writes. No memory is taken for it, and nobody who
+    /// uses it has to stop.
+    Store {
+        /// What to do.
+        #[command(subcommand)]
+        what: StoreCommand,
     },
     /// Write the man pages or the shell completions
     Generate {

@@ -9,7 +9,9 @@ mod direct;
 mod doctor;
 mod generate;
 mod prefetch;
+mod progress;
 mod sim;
+mod store;
 mod tier;
 mod units;
 
@@ -45,6 +47,7 @@ fn run() -> io::Result<ExitCode> {
         Command::Run(wanted) => prefetch::run(&wanted),
         Command::Profile { what } => prefetch::profile(&what),
         Command::Direct { what } => direct::run(&what),
+        Command::Store { what } => store::run(&what),
         Command::Sim(wanted) => sim::run(&wanted),
         Command::Tier(wanted) => tier::run(&wanted),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&[&str]; 18] = [
+const PAGES: [&[&str]; 21] = [
     &["--help"],
     &["doctor", "--help"],
     &["learn", "--help"],
@@ -20,6 +20,9 @@ const PAGES: [&[&str]; 18] = [
     &["direct", "run", "--help"],
     &["direct", "cat", "--help"],
     &["direct", "cp", "--help"],
+    &["store", "ls", "--help"],
+    &["store", "verify", "--help"],
+    &["store", "rm", "--help"],
     &["generate", "man", "--help"],
     &["generate", "completions", "--help"],
     &["sim", "--help"],
@@ -39,7 +42,8 @@ fn rendered() -> String {
          Written by `make reference` from the command itself. Data goes to stdout, messages to stderr.\n\n\
          | exit code | meaning |\n|---|---|\n\
          | 0 | done; for `doctor`: every finding is `ok` |\n\
-         | 1 | `doctor` has a finding that is `warn` or `bad`; `profile check` found a profile to learn again |\n\
+         | 1 | `doctor` has a finding that is `warn` or `bad`; `profile check` found a profile to learn again; \
+         `store verify` found damage; `store ls` found a file that it cannot read |\n\
          | 2 | the call was wrong, or it could not be carried out (the message says why) |\n\
          | 3, 4, 5 | of `tier`: [its reference](tier.md) has them |\n\n\
          `warmset learn`, `warmset run` and `warmset tier -- CMD` end with the exit code of the program; 127 says that\n\

@@ -48,6 +48,11 @@ impl Catalog {
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.map_err(|error| Error::io("create the directory", dir, error))?;
+        Self::find(dir)
+    }
+
+    /// The directory must be there.
+    pub fn find(dir: &Path) -> Result<Self, Error> {
         let dir = dir.canonicalize().map_err(|error| Error::io("find", dir, error))?;
         Ok(Self { dir, lock: Mutex::default(), origin: Origin::here() })
     }

@@ -37,6 +37,7 @@
 
 mod array;
 mod catalog;
+mod directory;
 mod error;
 mod held;
 mod layout;
@@ -48,6 +49,7 @@ mod verify;
 mod writer;
 
 pub use array::{ArraySource, Element};
+pub use directory::{Directory, Entry};
 pub use error::Error;
 pub use held::{Bytes, watch_forks};
 pub use layout::{ArrayShape, Kind};

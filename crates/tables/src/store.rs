@@ -275,7 +275,7 @@ impl Store {
     /// [`Error::Missing`]; [`Error::BadFile`] if not even its parts are known; [`Error::Io`].
     pub fn verify(&self, name: &str) -> Result<Vec<Damage>, Error> {
         self.catalog.identity(name)?;
-        verify(&self.catalog.path(name)?)
+        verify(&self.catalog.path(name)?, &mut |_| {})
     }
 
     /// What the memory is used for.

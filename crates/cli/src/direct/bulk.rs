@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, DataFile, Publish};
+
+use crate::progress::progress;
 
 /// One transfer: long enough that the device sets the pace.
 const BLOCK_BYTES: usize = 2 << 20;
@@ -125,19 +127,6 @@ impl Target<'_> {
 }
 
 // ---- Progress
-
-/// A bar on stderr if that is a terminal and the data does not go to one.
-fn progress(total: u64, data_on_terminal: bool) -> ProgressBar {
-    if data_on_terminal || !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let template = "{bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("##."));
-    }
-    bar
-}
 
 // ---- cat
 
