@@ -1,7 +1,9 @@
 package org.apache.spark.warmset
 
 import io.warmset.spark.{ContainerRule, MemoryRule, WarmsetConf}
-import org.apache.spark.SparkConf
+import org.apache.spark.{SecurityManager, SparkConf}
+import org.apache.spark.deploy.k8s.{KubernetesConf, SparkPod}
+import org.apache.spark.deploy.k8s.features.BasicExecutorFeatureStep
 import org.apache.spark.resource.ResourceProfile
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -30,6 +32,47 @@ class ContainerRuleSuite extends AnyFunSuite {
       assert(container.overheadBytes == asked.memoryOverheadMiB * MiB)
       ResourceProfile.clearDefaultProfile()
     }
+  }
+
+  /** What Spark's own step asks Kubernetes for. */
+  private def podBytes(conf: SparkConf): Long = {
+    ResourceProfile.clearDefaultProfile()
+    try {
+      val profile = ResourceProfile.getOrCreateDefaultProfile(conf)
+      val executor = KubernetesConf.createExecutorConf(conf, "1", "application", None)
+      val pod = new BasicExecutorFeatureStep(executor, new SecurityManager(conf), profile).configurePod(SparkPod.initialPod())
+      pod.container.getResources.getLimits.get("memory").getNumericalAmount.longValueExact
+    } finally ResourceProfile.clearDefaultProfile()
+  }
+
+  private def kubernetes(settings: (String, String)*): SparkConf = spark(Seq("spark.master" -> "k8s://https://host",
+    "spark.kubernetes.container.image" -> "image", "spark.driver.host" -> "host") ++ settings: _*)
+
+  private val Both = Seq("spark.kubernetes.memoryOverheadFactor" -> "0.4", "spark.executor.memoryOverheadFactor" -> "0.2")
+  for (settings <- Seq(Nil, Both, Both.take(1), Both.drop(1), Both :+ ("spark.executor.memoryOverhead" -> "3g"),
+      Seq("spark.executor.minMemoryOverhead" -> "1g"))) {
+    test(s"a pod is as large as Spark makes it: ${settings.mkString(", ")}") {
+      val conf = kubernetes(settings :+ ("spark.executor.memory" -> "8g"): _*)
+      val container = ContainerRule.of(conf).get
+      assert(container.heapBytes + container.overheadBytes == podBytes(conf))
+    }
+  }
+
+  test("of the default overhead of Python and R on Kubernetes, cached data gets nothing") {
+    for (language <- Seq("python", "r")) {
+      // What Spark's step for the driver's pod gives such an application.
+      def container(settings: (String, String)*) = ContainerRule.of(kubernetes(Seq("spark.executor.memory" -> "10g",
+        "spark.kubernetes.resource.type" -> language, "spark.kubernetes.memoryOverheadFactor" -> "0.4") ++ settings: _*)).get
+      assert(container().poolBytesMax == 0)
+      assert(ContainerRule.problem(warmset(), container()).exists(_.contains("memoryOverhead=14336m")))
+      assert(container("spark.executor.memoryOverhead" -> "14336m").poolBytesMax == 10240 * MiB)
+      val total = ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "20g"), container())
+      assert(total.exists(_.contains(s"memoryOverhead=${10240 + 512 + 3072}m")), total)
+    }
+    val apart = kubernetes("spark.executor.memory" -> "10g", "spark.kubernetes.resource.type" -> "python",
+      "spark.kubernetes.memoryOverheadFactor" -> "0.4", "spark.executor.pyspark.memory" -> "2g")
+    assert(ContainerRule.of(apart).get.poolBytesMax == 3072 * MiB)
+    assert(ContainerRule.of(kubernetes(Both.take(1) :+ ("spark.kubernetes.resource.type" -> "java"): _*)).get.workerBytes == 0)
   }
 
   test("other managers bound no container") {
