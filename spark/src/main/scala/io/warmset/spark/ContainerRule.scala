@@ -1,5 +1,6 @@
 package io.warmset.spark
 
+import io.warmset.spark.ui.Units
 import org.apache.spark.SparkConf
 import org.apache.spark.network.util.JavaUtils
 
@@ -69,8 +70,8 @@ object ContainerRule {
   def problem(conf: WarmsetConf, container: Container): Option[String] = {
     val (wanted, asked) = (conf.totalMemoryBytes, conf.memoryBytes) match {
       case (Some(total), _) =>
-        (total + MemoryRule.ReserveBytes + container.workerBytes - container.heapBytes, s"${WarmsetConf.TotalMemory.name} is $total bytes")
-      case (None, Some(memory)) => (memory + container.othersBytes, s"${WarmsetConf.Memory.name} is $memory bytes")
+        (total + MemoryRule.ReserveBytes + container.workerBytes - container.heapBytes, s"${WarmsetConf.TotalMemory.name} is ${Units.bytesShort(total)}")
+      case (None, Some(memory)) => (memory + container.othersBytes, s"${WarmsetConf.Memory.name} is ${Units.bytesShort(memory)}")
       case (None, None) =>
         val some = math.max(container.heapBytes, WarmsetConf.MemoryBytesMin)
         val least = WarmsetConf.MemoryBytesMin + container.othersBytes
@@ -79,8 +80,9 @@ object ContainerRule {
     }
     if (wanted <= container.overheadBytes) None
     else {
-      Some(s"executors' containers have ${container.overheadBytes} bytes outside of the Java heap, ${container.jvmBytes} of " +
-        s"them for the JVM, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
+      val workers = if (container.workerBytes == 0) "" else s", ${Units.bytesShort(container.workerBytes)} for Python's or R's workers"
+      Some(s"executors' containers have ${Units.bytesShort(container.overheadBytes)} outside of the Java heap, of them " +
+        s"${Units.bytesShort(container.jvmBytes)} for the JVM$workers, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
     }
   }
 

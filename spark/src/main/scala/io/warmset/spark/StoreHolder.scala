@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 import io.warmset.spark.memorysplit.MemorySplit
+import io.warmset.spark.ui.Units
 import org.apache.spark.internal.Logging
 
 /**
@@ -88,9 +89,9 @@ object StoreHolder extends Logging {
     conf.memoryBytes match {
       case Some(asked) if asked > machine.totalBytes =>
         throw new IllegalArgumentException(
-          s"${WarmsetConf.Memory.name} is $asked bytes, but this machine or container has only " +
-            s"${machine.totalBytes} (`warmset doctor` shows the limit); it must leave room for the " +
-            s"Java heap as well (${machine.heapBytesMax} bytes at most)")
+          s"${WarmsetConf.Memory.name} is ${Units.bytesShort(asked)}, more than the ${Units.bytesShort(machine.totalBytes)} " +
+            "of this machine or container (`warmset doctor` shows the limit); set it lower, so that the Java heap " +
+            s"(${Units.bytesShort(machine.heapBytesMax)} at most) has room as well")
       case Some(asked) => asked
       case None => MemoryRule.budgetBytes(machine)
     }

@@ -7,6 +7,7 @@ import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import io.warmset.spark.ui.Units
 import org.apache.spark.{SPARK_VERSION, SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.internal.Logging
@@ -198,8 +199,9 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
     val parts = if (conf.required) misfit.frames.orElse(misfit.rdds) else misfit.frames.filter(_ => misfit.rdds.isDefined)
     misfit.all.orElse(parts).orElse(kryoProblem(spark)).map((_, null)).orElse {
       if (SparkInternals.encryptionEnabled(spark)) {
-        Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data " +
-          "that it writes to disk", null))
+        Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data that it writes to disk: " +
+          s"set it to false and ${WarmsetConf.Directories.name} to a directory on an encrypted disk, or set " +
+          s"${WarmsetConf.Enabled.name} to false", null))
       } else if (SparkInternals.isLocal(sc)) {
         try {
           StoreHolder.open(conf, machine(spark, alone = true), SparkInternals.localDirs)
@@ -330,7 +332,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()
-    logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +
+    logInfo(s"Warmset keeps cached data in ${Units.bytesShort(holder.budgetBytes)} of memory and in " +
       holder.directories.mkString(", "))
   }
 

@@ -193,6 +193,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
   test("spark.io.encryption.enabled with spark.warmset.required: does not start") {
     val why = refused("spark.io.encryption.enabled" -> "true", "spark.warmset.required" -> "true")
     assert(why.contains("spark.io.encryption.enabled") && why.contains("spark.warmset.required"), why)
+    assert(why.contains("set it to false and spark.warmset.dir") && why.contains("spark.warmset.enabled to false"), why)
   }
 
   test("a missing directory: stock Spark") {
@@ -238,7 +239,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
     val why = refused("spark.warmset.memory" -> "-3g")
     assert(why.contains("spark.warmset.memory is '-3g'"), why)
     val more = refused("spark.warmset.memory" -> "900000g")
-    assert(more.contains("spark.warmset.memory is"), more)
+    assert(more.contains("spark.warmset.memory is 878.91 TiB") && more.contains("set it lower") && !more.contains(" bytes"), more)
   }
 
   test("reserved huge pages that are not there: the setting is named") {
