@@ -52,7 +52,7 @@ private[spark] object WarmsetPlugin {
   val refusedHere = new AtomicReference[IllegalStateException]
 
   /** Whether an application in this process has had our serializer for cached batches. */
-  private val serializerSet = new AtomicBoolean
+  val serializerSet = new AtomicBoolean
 
   /** Makes Spark choose its serializer again, if it may hold ours. Nothing of Spark is touched that was not before. */
   def forgetSerializer(): Unit = if (serializerSet.get) CachedBatches.forgetSerializer()
