@@ -24,8 +24,9 @@ object ContainerRule {
    * @param overheadBytes what comes on top for everything outside the heap but Spark's own off-heap memory and
    *                      `spark.executor.pyspark.memory`
    * @param hasWorkers whether Python's or R's workers live in the overhead, as far as Spark's default counts them
+   * @param slots tasks that run at a time
    */
-  final case class Container(heapBytes: Long, overheadBytes: Long, hasWorkers: Boolean = false) {
+  final case class Container(heapBytes: Long, overheadBytes: Long, hasWorkers: Boolean = false, slots: Int = 1) {
     /** What the JVM needs outside its heap: Spark's default overhead. */
     def jvmBytes: Long = math.max(384 * MiB, (heapBytes * JvmFactor).toLong)
 
@@ -33,7 +34,10 @@ object ContainerRule {
     def workerBytes: Long = if (hasWorkers) math.max(0L, (heapBytes * WithWorkersFactor).toLong - jvmBytes) else 0L
 
     /** What is not the pool's. */
-    def othersBytes: Long = jvmBytes + workerBytes
+    def othersBytes: Long = jvmBytes + workerBytes + stagingBytes
+
+    /** Memory that tasks write cached data through. */
+    def stagingBytes: Long = TransientMemory.keptBytesMax(slots)
 
     /** The most that the pool may have. */
     def poolBytesMax: Long = math.max(0L, (overheadBytes - othersBytes) / (2 * MiB) * (2 * MiB))
@@ -52,7 +56,7 @@ object ContainerRule {
       val factor = factors.flatMap(conf.getOption).headOption.fold(JvmFactor)(_.toDouble)
       val least = mebibytes(conf, "spark.executor.minMemoryOverhead").getOrElse(384L)
       val overhead = mebibytes(conf, Overhead).getOrElse(math.max((heap * factor).toLong, least))
-      Some(Container(heap * MiB, overhead * MiB, kubernetes && hasWorkers(conf)))
+      Some(Container(heap * MiB, overhead * MiB, kubernetes && hasWorkers(conf), TaskSlots.of(conf, cpus = 1)))
     }
   }
 
@@ -82,7 +86,7 @@ object ContainerRule {
     else {
       val workers = if (container.workerBytes == 0) "" else s", ${Units.bytesShort(container.workerBytes)} for Python's or R's workers"
       Some(s"executors' containers have ${Units.bytesShort(container.overheadBytes)} outside of the Java heap, of them " +
-        s"${Units.bytesShort(container.jvmBytes)} for the JVM$workers, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
+        s"${Units.bytesShort(container.jvmBytes)} for the JVM$workers, ${Units.bytesShort(container.stagingBytes)} for writing, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
     }
   }
 

@@ -7,6 +7,7 @@ import scala.annotation.tailrec
 import scala.util.{Failure, Try}
 
 import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 import io.warmset.spark.memorysplit.MemorySplit
@@ -35,7 +36,11 @@ object StoreHolder extends Logging {
     /** The pool's budget now; `budgetBytes` is the one at first. */
     def budgetNow: Long = split.fold(budgetBytes)(_.poolBudgetBytes)
 
-    def stats(): String = split.fold(store.stats())(_.annotate(store.stats()))
+    def stats(): String = {
+      val own = mapper.readTree(store.stats()).asInstanceOf[ObjectNode]
+        .put("staging_bytes", TransientMemory.allocatedBytes).toString
+      split.fold(own)(_.annotate(own))
+    }
   }
 
   def current: Option[Running] = running.filter(_.store.isOpen)
@@ -75,6 +80,7 @@ object StoreHolder extends Logging {
     running.foreach(_.store.close())
     running = None
     RegionBlocks.clear()
+    TransientMemory.freeKept()
   }
 
   /** Loads from the first directory that allows it; of several failures the last one is told. */
