@@ -1,6 +1,5 @@
 package io.warmset.spark
 
-import io.warmset.spark.ui.Units
 import org.apache.spark.SparkConf
 import org.apache.spark.network.util.JavaUtils
 
@@ -74,7 +73,8 @@ object ContainerRule {
   def problem(conf: WarmsetConf, container: Container): Option[String] = {
     val (wanted, asked) = (conf.totalMemoryBytes, conf.memoryBytes) match {
       case (Some(total), _) =>
-        (total + MemoryRule.ReserveBytes + container.workerBytes - container.heapBytes, s"${WarmsetConf.TotalMemory.name} is ${Units.bytesShort(total)}")
+        (total + MemoryRule.ReserveBytes + container.workerBytes - container.heapBytes,
+          s"${WarmsetConf.TotalMemory.name} is ${Units.bytesShort(total)}")
       case (None, Some(memory)) => (memory + container.othersBytes, s"${WarmsetConf.Memory.name} is ${Units.bytesShort(memory)}")
       case (None, None) =>
         val some = math.max(container.heapBytes, WarmsetConf.MemoryBytesMin)
@@ -84,9 +84,10 @@ object ContainerRule {
     }
     if (wanted <= container.overheadBytes) None
     else {
-      val workers = if (container.workerBytes == 0) "" else s", ${Units.bytesShort(container.workerBytes)} for Python's or R's workers"
-      Some(s"executors' containers have ${Units.bytesShort(container.overheadBytes)} outside of the Java heap, of them " +
-        s"${Units.bytesShort(container.jvmBytes)} for the JVM$workers, ${Units.bytesShort(container.stagingBytes)} for writing, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
+      val needs = Seq("the JVM" -> container.jvmBytes, "Python or R" -> container.workerBytes, "writing" -> container.stagingBytes)
+        .collect { case (who, bytes) if bytes > 0 => s"$who needs ${Units.bytesShort(bytes)}" }
+      Some(s"executors' containers have ${Units.bytesShort(container.overheadBytes)} outside of the Java heap, of which " +
+        s"${needs.mkString(", ")}, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
     }
   }
 

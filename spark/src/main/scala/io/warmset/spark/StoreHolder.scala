@@ -11,7 +11,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 import io.warmset.spark.memorysplit.MemorySplit
-import io.warmset.spark.ui.Units
 import org.apache.spark.internal.Logging
 
 /**

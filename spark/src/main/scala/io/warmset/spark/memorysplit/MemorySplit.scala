@@ -7,8 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.warmset.region.{NativeStore, Store}
-import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
-import io.warmset.spark.ui.Units
+import io.warmset.spark.{MemoryRule, TaskSlots, Units, WarmsetConf}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.warmset.SparkInternals

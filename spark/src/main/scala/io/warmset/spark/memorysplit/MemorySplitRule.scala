@@ -2,8 +2,7 @@ package io.warmset.spark.memorysplit
 
 import java.lang.management.MemoryUsage
 
-import io.warmset.spark.{MemoryRule, StoreRoom, WarmsetConf}
-import io.warmset.spark.ui.Units
+import io.warmset.spark.{MemoryRule, StoreRoom, Units, WarmsetConf}
 
 /**
  * Whether `spark.warmset.totalMemory` can work here, and how the split starts.

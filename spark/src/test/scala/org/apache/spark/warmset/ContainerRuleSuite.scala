@@ -95,7 +95,7 @@ class ContainerRuleSuite extends AnyFunSuite {
   test("containers of Spark's default size have no room, and the line that mends it is said") {
     val container = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g")).get
     val why = ContainerRule.problem(warmset(), container).get
-    assert(why.contains("have 409 MiB outside of the Java heap, of them 409.6 MiB for the JVM, 128 MiB for writing"), why)
+    assert(why.contains("have 409 MiB outside of the Java heap, of which the JVM needs 409.6 MiB, writing needs 128 MiB"), why)
     assert(why.contains("--conf spark.executor.memoryOverhead=4634m"), why)
     val mended = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g",
       "spark.executor.memoryOverhead" -> "4634m")).get
