@@ -199,7 +199,7 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
     misfit.all.orElse(parts).orElse(kryoProblem(spark)).map((_, null)).orElse {
       if (SparkInternals.encryptionEnabled(spark)) {
         Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data that it writes to disk: " +
-          s"set it to false and ${WarmsetConf.Directories.name} to a directory on an encrypted disk, or set " +
+          s"set it to false, and ${WarmsetConf.Directories.name} and spark.local.dir to an encrypted disk, or set " +
           s"${WarmsetConf.Enabled.name} to false", null))
       } else if (SparkInternals.isLocal(sc)) {
         try {

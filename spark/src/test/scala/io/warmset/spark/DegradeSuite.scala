@@ -196,7 +196,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
   test("spark.io.encryption.enabled with spark.warmset.required: does not start") {
     val why = refused("spark.io.encryption.enabled" -> "true", "spark.warmset.required" -> "true")
     assert(why.contains("spark.io.encryption.enabled") && why.contains("spark.warmset.required"), why)
-    assert(why.contains("set it to false and spark.warmset.dir") && why.contains("spark.warmset.enabled to false"), why)
+    assert(why.contains("set it to false, and spark.warmset.dir") && why.contains("spark.warmset.enabled to false"), why)
   }
 
   test("a missing directory: stock Spark") {
