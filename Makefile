@@ -51,7 +51,7 @@ bench:
 bench-demo: demo
 
 .PHONY: bench-spark-sql
-bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
+bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp .venv-peers/.stamp
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
 
@@ -237,6 +237,10 @@ $(STAMPS)/maven: spark/pom.xml $(STAMPS)/base
 
 .venv-43/.stamp: etc/python/spark-4.3.txt $(STAMPS)/base
 	@scripts/setup.sh venv .venv-43 $<
+	@touch $@
+
+.venv-peers/.stamp: etc/python/peers.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-peers $<
 	@touch $@
 
 .PHONY: native

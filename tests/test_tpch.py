@@ -16,6 +16,7 @@ import pytest
 from e2e import paths
 from e2e.child import SparkChild
 from e2e.launch import Launch
+from harness import tpch
 
 SCALE_FACTOR = 0.05
 QUERIES = range(1, 23)
@@ -24,8 +25,13 @@ TOTALLY_ORDERED = frozenset({1, 4, 7, 8, 9, 12, 13, 15, 16, 21, 22})
 # At this scale the validation parameters select nothing: equality says little, so it is said here.
 EMPTY_AT_THIS_SCALE: frozenset[int] = frozenset()
 BUDGETS = {"fits": "512m", "overflows": "16m"}
-# What the optimiser is told, and what scans are told, of cached tables: no answer hangs on it.
-UNTOLD = {"spark.warmset.statistics.enabled": "false", "spark.warmset.joinFilters.enabled": "false"}
+# What the optimiser is told, and what scans are told, of cached tables, and whether aggregates are native code: no
+# answer hangs on it.
+UNTOLD = {
+    "spark.warmset.statistics.enabled": "false",
+    "spark.warmset.joinFilters.enabled": "false",
+    "spark.warmset.kernels.enabled": "false",
+}
 TOLD = dict.fromkeys(UNTOLD, "true")
 # Joins that are broadcast over Parquet at scale 4, by Spark's default of 10 MiB; this is that limit at this scale.
 BROADCAST_OVER_FILES = (8, 9)
@@ -34,7 +40,7 @@ BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "128k"}
 
 def query_text(number: int) -> str:
     """The query with the specification's validation parameters."""
-    return (paths.TESTS / "tpch_queries" / f"q{number:02d}.sql").read_text()
+    return tpch.validation(number)
 
 
 @pytest.fixture(scope="module")
