@@ -2,6 +2,7 @@ package io.warmset.spark.ui
 
 import scala.xml.{Node, Text}
 
+import io.warmset.spark.Units
 import io.warmset.spark.ui.Html.{number, words, Column}
 
 /**

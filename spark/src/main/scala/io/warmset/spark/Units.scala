@@ -1,4 +1,4 @@
-package io.warmset.spark.ui
+package io.warmset.spark
 
 import java.time.{Instant, ZoneId}
 import java.time.format.DateTimeFormatter
