@@ -173,7 +173,8 @@ private final class KernelCompiler(input: Seq[Attribute]) {
       node(s"""{"to_double":{"of":${value(cast.child)}}}""")
     case (ByteType | ShortType | IntegerType, ShortType | IntegerType | LongType) if Cast.canUpCast(cast.child.dataType, cast.dataType) =>
       value(cast.child)
-    case (from @ (ByteType | ShortType | IntegerType | LongType), to: DecimalType) if to.scale >= 0 && to.precision - to.scale >= digits(from) =>
+    case (from @ (ByteType | ShortType | IntegerType | LongType), to: DecimalType)
+        if to.scale >= 0 && to.precision - to.scale >= digits(from) =>
       scaled(value(cast.child), to.scale)
     case (from: DecimalType, to: DecimalType)
         if to.scale >= from.scale && to.precision - to.scale >= from.precision - from.scale =>
