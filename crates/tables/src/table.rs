@@ -25,6 +25,8 @@ use crate::held::Bytes;
 use crate::layout::{ArrayShape, Kind, Layout, Part};
 
 const MAGIC: &[u8; 6] = b"ARROW1";
+/// Of Arrow's format, which the writer writes.
+const VERSION: MetadataVersion = MetadataVersion::V5;
 /// Length of the footer and magic.
 const TAIL_BYTES: u64 = 10;
 /// The schema's message follows the magic, which the writer pads to this.
@@ -36,7 +38,6 @@ const PREFIX_BYTES: u64 = 8;
 pub(crate) struct Described {
     pub layout: Layout,
     pub schema: SchemaRef,
-    pub version: MetadataVersion,
     pub dictionaries: Vec<Block>,
     pub batches: Vec<Block>,
     /// The segment of each batch.
@@ -55,7 +56,7 @@ impl Described {
         let metadata =
             pairs.filter_map(|pair| Some((pair.key()?.to_owned(), pair.value()?.to_owned()))).collect();
         let layout = Layout::parse(&metadata, file_bytes).map_err(bad)?;
-        if footer.version() != MetadataVersion::V5 {
+        if footer.version() != VERSION {
             return Err(
                 bad("its footer names another version of Arrow's format than was written".to_owned()),
             );
@@ -66,7 +67,6 @@ impl Described {
 
         let mut described = Self {
             schema,
-            version: footer.version(),
             dictionaries: footer.dictionaries().into_iter().flatten().copied().collect(),
             batches: footer.recordBatches().into_iter().flatten().copied().collect(),
             layout,
@@ -199,7 +199,7 @@ impl Table {
         let described = Described::read(&file, path)?;
         let direct = DataFile::reopen_to_read(&file).map_err(failed)?;
         let region = store.open_extents(direct, path, extents(described.layout.segments()))?;
-        let mut decoder = FileDecoder::new(described.schema.clone(), described.version);
+        let mut decoder = FileDecoder::new(described.schema.clone(), VERSION);
         // SAFETY: a file with this layout was written by this crate from valid arrays, and what is decoded was compared
         // with its checksum: the segment's, when it was read.
         decoder = unsafe { decoder.with_skip_validation(true) }.with_require_alignment(true);

@@ -35,7 +35,7 @@ pub fn run(what: &StoreCommand) -> io::Result<ExitCode> {
         }
         StoreCommand::Rm { dir, names, all } => {
             let (directory, found) = find(dir, None)?;
-            remove(&directory, if *all { &found } else { names })
+            remove(&directory, &found, if *all { &found } else { names })
         }
     }
 }
@@ -61,9 +61,8 @@ fn check(directory: &Directory, names: &[String], name: &str) -> io::Result<()> 
     Err(io::Error::other(format!("there is no `{name}` in {dir}: `warmset store ls` lists what there is")))
 }
 
-fn remove(directory: &Directory, names: &[String]) -> io::Result<ExitCode> {
-    let known = directory.names().map_err(io::Error::other)?;
-    names.iter().try_for_each(|name| check(directory, &known, name))?;
+fn remove(directory: &Directory, known: &[String], names: &[String]) -> io::Result<ExitCode> {
+    names.iter().try_for_each(|name| check(directory, known, name))?;
     let mut left = names.to_vec();
     left.sort();
     left.dedup();
