@@ -13,6 +13,7 @@ mod progress;
 mod sim;
 mod store;
 mod tier;
+mod top;
 mod units;
 
 use std::io::{self, Write};
@@ -50,6 +51,7 @@ fn run() -> io::Result<ExitCode> {
         Command::Store { what } => store::run(&what),
         Command::Sim(wanted) => sim::run(&wanted),
         Command::Tier(wanted) => tier::run(&wanted),
+        Command::Top(wanted) => top::run(&wanted),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     }
 }

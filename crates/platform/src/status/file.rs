@@ -123,7 +123,8 @@ impl StatusFile {
     /// Writes what there is to say now. Parts that do not fit are left out.
     pub fn write(&mut self, parts: &[String], interval: Duration) -> io::Result<()> {
         let at_ns = now_ns();
-        let mut text = format!("{},\"at_ns\":{at_ns},\"interval_ms\":{},\"parts\":[", self.head, interval.as_millis());
+        let mut text =
+            format!("{},\"at_ns\":{at_ns},\"interval_ms\":{},\"parts\":[", self.head, interval.as_millis());
         let mut separator = "";
         for part in parts {
             if (text.len() + part.len()) as u64 + 16 < STATUS_BYTES_MAX {
@@ -163,7 +164,8 @@ fn now_ns() -> u64 {
 fn sweep(dir: &OwnedFd, path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some(identity) = name.to_str().and_then(|name| Identity::parse(name.trim_end_matches(".new"))) else {
+        let Some(identity) = name.to_str().and_then(|name| Identity::parse(name.trim_end_matches(".new")))
+        else {
             continue;
         };
         let age = entry.metadata().map_or(Duration::ZERO, |found| age(&found));
@@ -226,7 +228,8 @@ pub fn read_directory(place: &Place) -> FoundIn {
     };
     for entry in fs::read_dir(&place.path).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some((name, identity)) = name.to_str().and_then(|name| Some((name, Identity::parse(name)?))) else {
+        let Some((name, identity)) = name.to_str().and_then(|name| Some((name, Identity::parse(name)?)))
+        else {
             continue;
         };
         match read_file(&dir, name, identity) {
