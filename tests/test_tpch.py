@@ -24,8 +24,13 @@ TOTALLY_ORDERED = frozenset({1, 4, 7, 8, 9, 12, 13, 15, 16, 21, 22})
 # At this scale the validation parameters select nothing: equality says little, so it is said here.
 EMPTY_AT_THIS_SCALE: frozenset[int] = frozenset()
 BUDGETS = {"fits": "512m", "overflows": "16m"}
-# What the optimiser is told, and what scans are told, of cached tables: no answer hangs on it.
-UNTOLD = {"spark.warmset.statistics.enabled": "false", "spark.warmset.joinFilters.enabled": "false"}
+# What the optimiser is told, and what scans are told, of cached tables, and whether aggregates are native code: no
+# answer hangs on it.
+UNTOLD = {
+    "spark.warmset.statistics.enabled": "false",
+    "spark.warmset.joinFilters.enabled": "false",
+    "spark.warmset.kernels.enabled": "false",
+}
 TOLD = dict.fromkeys(UNTOLD, "true")
 # Joins that are broadcast over Parquet at scale 4, by Spark's default of 10 MiB; this is that limit at this scale.
 BROADCAST_OVER_FILES = (8, 9)

@@ -1,9 +1,9 @@
 """Dependencies run one way, and unsafe code stays where it belongs.
 
-`cli, jni, py → tiering, prefetch, direct, tables → region → placement, platform`; `sim → placement`; benchmarks may
-use anything but the borders. `placement` depends on nothing of ours and forbids unsafe code.
+`cli, jni, py → tiering, prefetch, direct, tables → region → placement, platform`; `sim → placement`; `jni →
+kernels`; benchmarks may use anything but the borders. `placement` depends on nothing of ours and forbids unsafe code.
 
-In the plugin: `entry → cachedframes, rddblocks → store → memorysplit → settings`.
+In the plugin: `entry → cachedframes, rddblocks → store → memorysplit → settings`, and `rules of plans → kernels`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from tree import ROOT, sources, text, tracked
 GROUND = {"placement", "platform"}
 MIDDLE = {"region", "tiering", "prefetch", "direct"}
 ALLOWED = {
+    "kernels": set(),
     "placement": set(),
     "platform": set(),
     "sim": {"placement"},
     **dict.fromkeys(MIDDLE, GROUND),
     "tables": GROUND | {"region"},
-    **dict.fromkeys(("jni", "py"), GROUND | MIDDLE | {"tables"}),
+    "jni": GROUND | MIDDLE | {"tables", "kernels"},
+    "py": GROUND | MIDDLE | {"tables"},
     "cli": GROUND | MIDDLE | {"sim", "tables"},
 }
 UNSAFE_IN = {"platform", "jni", "py", "direct", "region", "tables"}
@@ -32,7 +34,7 @@ UNSAFE_IN = {"platform", "jni", "py", "direct", "region", "tables"}
 UNSAFE_FILES_OF_REGION_MAX = 4
 
 PLUGIN = Path("spark/src/main/scala/io/warmset/spark")
-PARTS = {"cachedframes", "rddblocks", "memorysplit", "ui"}
+PARTS = {"cachedframes", "kernels", "rddblocks", "memorysplit", "ui"}
 # What of the tab needs what Spark keeps to itself.
 TAB = Path("spark/src/main/scala/org/apache/spark/ui/warmset")
 # What of the package itself uses its parts. All else in it, and outside, uses none.
@@ -40,6 +42,8 @@ USES_PARTS = {
     "BlockOwnership": {"cachedframes", "rddblocks"},
     "WarmsetSerializer": {"cachedframes"},
     "StoreHolder": {"memorysplit"},
+    "UseKernels": {"kernels"},
+    "WarmsetAggregateExec": {"kernels"},
     "StatsReporter": {"ui"},
 }
 ENTRY = {"BlockOwnership", "WarmsetExtensions", "WarmsetPlugin", "WarmsetSerializer"}
@@ -136,7 +140,7 @@ def names_used(path: Path) -> set[str]:
     code = re.sub(r"^package .*", "", code, flags=re.MULTILINE)
     used = re.findall(r"\bio\.warmset\.spark\.(?:(\w+)|\{([^}]*)\})", code)
     names = {name for one, several in used for name in re.split(r"[,\s]+", one or several) if name}
-    relative = re.findall(r"(?<![\w.])(cachedframes|rddblocks|memorysplit)\.(?:[A-Z_{])", code)
+    relative = re.findall(r"(?<![\w.])(cachedframes|kernels|rddblocks|memorysplit)\.(?:[A-Z_{])", code)
     return names | set(relative)
 
 

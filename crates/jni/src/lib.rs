@@ -1,9 +1,11 @@
-//! The boundary between the JVM and the region store: `io.warmset.region.NativeStore`.
+//! The boundary between the JVM and the region store, `io.warmset.region.NativeStore`, and the aggregates over cached
+//! batches, `io.warmset.columns.NativeAggregate`.
 //!
 //! Ownership: Java holds numbers only. A store's handle is looked up in a table here, so a stale one is an
 //! exception and never a wild pointer; the table's reference keeps a store alive while a call uses it. Memory
 //! behind an address stays the store's. Panics become `RuntimeException`, errors the exceptions of `errors.rs`.
 
+mod aggregates;
 mod errors;
 mod splits;
 mod stores;
@@ -153,7 +155,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_pinWait<'a>(
 ) -> jlong {
     guarded(&mut env, 0, |_| {
         with_store(store, |store| {
-            // SAFETY: Java waits for what it has a hold on.
+            // SAFETY: Java waits for what it has a pin on.
             Ok(unsafe { store.raw().pin_wait(id(region)?, id(segment)?) }? as jlong)
         })
     })
@@ -184,7 +186,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_unpin<'a>(
 ) {
     guarded(&mut env, (), |_| {
         with_store_or_closed(store, |store| {
-            // SAFETY: Java gives back the holds that it took, and reads at their addresses no more.
+            // SAFETY: Java gives back the pins that it took, and reads at their addresses no more.
             Ok(unsafe { store.raw().unpin(id(region)?, id(segment)?) }?)
         })
     });

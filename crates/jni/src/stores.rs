@@ -30,7 +30,7 @@ pub(crate) fn add_store(store: Store) -> jlong {
     handle
 }
 
-/// Closes a store. It stays known as long as somebody holds some of it, so that its memory comes back with the hold.
+/// Closes a store. It stays known as long as some of it is pinned, so that its memory comes back with the last pin.
 pub(crate) fn close_store(handle: jlong) {
     let Some(entry) = STORES.pin().get(&handle).cloned() else { return };
     entry.closed.store(true, Ordering::Release);
@@ -54,7 +54,7 @@ pub(crate) fn with_store<T>(
     f(&entry.ok_or_else(|| no_store(handle))?.store)
 }
 
-/// The same for what gives a hold back, which a closed store takes, too.
+/// The same for what gives a pin back, which a closed store takes, too.
 pub(crate) fn with_store_or_closed<T>(
     handle: jlong,
     f: impl FnOnce(&Store) -> Result<T, Failure>,

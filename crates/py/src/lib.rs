@@ -10,10 +10,12 @@ mod errors;
 mod import;
 mod stores;
 
-use pyo3::prelude::*;
+use pyo3::pymodule;
 
 #[pymodule(gil_used = false)]
 mod _native {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::arrow::Batch;
     #[pymodule_export]
@@ -22,4 +24,10 @@ mod _native {
     use super::errors::{BadFileError, BusyError, NoSpaceError, WarmsetError};
     #[pymodule_export]
     use super::stores::{Scan, Store, Table, Writer};
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        warmset_tables::watch_forks();
+        Ok(())
+    }
 }

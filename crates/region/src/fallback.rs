@@ -50,12 +50,12 @@ impl Shared {
         if !wanted() {
             return Ok(Slot::LookAgain);
         }
-        if let Some(slot) = ledger.window().take(frames) {
+        if let Some(slot) = ledger.take_window(frames) {
             return Ok(Slot::Taken(slot));
         }
         let now = now();
         let until = *wait.until.get_or_insert(now + SLOT_WAIT);
-        if now >= until || frames > self.pool.window_frames() || self.closed.load(Ordering::Acquire) {
+        if now >= until || !ledger.window_could_have(frames) || self.closed.load(Ordering::Acquire) {
             return Ok(Slot::Refused);
         }
         waiter.wait_until(ledger, until.min(now + LOOK_EVERY));
@@ -133,7 +133,7 @@ mod tests {
         let region = store.create_region().expect("region");
         (0..8).for_each(|n| assert_eq!(region.write(&vec![n; FRAME_BYTES]).expect("write"), u64::from(n)));
         let mut pins: Vec<_> = (4..8).map(|n| region.pin(n).expect("pin")).collect();
-        let slots = store.shared.pool.window_frames();
+        let slots = (store.shared.pool.window.len() / crate::FRAME_BYTES) as u64;
         let taken = store.shared.lock().expect("it works").window().take(slots).expect("all of them");
 
         let error = region.draft(10).expect_err("nowhere");

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::failure::{broken, invariant};
 use crate::frames::FrameMap;
 use crate::numbers::FrameNumbers;
-use crate::pool::Pool;
+use crate::pool::{Pool, frames_beside_window, window_frames};
 use crate::segment::{Segment, frames_for};
 use crate::state::{Demote, State};
 use crate::sync::now;
@@ -46,14 +46,20 @@ pub(crate) struct Ledger {
     members: HashMap<Key, Arc<Segment>>,
     /// Bytes of the members.
     resident_bytes: u64,
+    /// Of the pool.
     budget_frames: u64,
+    /// Frames' worth of the window that may be in use at this budget.
+    window_limit: u64,
     disk: WriteBack,
     relaxed_ticks: u64,
     numbers: FrameNumbers,
 }
 
 impl Ledger {
+    /// `budget_frames` is that of pool and window.
     pub fn new(pool: &Pool, devices: usize, budget_frames: u64) -> Self {
+        let window_limit = window_frames(budget_frames);
+        let budget_frames = frames_beside_window(budget_frames);
         Self {
             frames: FrameMap::numbered(&pool.numbers),
             window: FrameMap::new((pool.window.len() / crate::FRAME_BYTES) as u64),
@@ -61,6 +67,7 @@ impl Ledger {
             members: HashMap::new(),
             resident_bytes: 0,
             budget_frames,
+            window_limit,
             disk: WriteBack::new(devices),
             relaxed_ticks: 0,
             numbers: pool.numbers.clone(),
@@ -79,6 +86,17 @@ impl Ledger {
     /// Slots for bytes outside of the pool.
     pub fn window(&mut self) -> &mut FrameMap {
         &mut self.window
+    }
+
+    /// Takes so many slots, unless more of the window would be in use than the budget leaves it.
+    pub fn take_window(&mut self, frames: u64) -> Option<u64> {
+        let fits = self.window.used() + frames <= self.window_limit;
+        if fits { self.window.take(frames) } else { None }
+    }
+
+    /// Whether an empty window had so many slots.
+    pub fn window_could_have(&self, frames: u64) -> bool {
+        frames <= self.window_limit
     }
 
     pub fn window_frames_used(&self) -> u64 {
@@ -101,10 +119,11 @@ impl Ledger {
         self.frames.used() > self.budget_frames
     }
 
-    /// The caller then evicts until the pool is within it.
+    /// Frames of pool and window. The caller then evicts until the pool is within it.
     pub fn set_budget(&mut self, frames: u64) {
-        self.budget_frames = frames;
-        self.set.set_budget(frames);
+        self.window_limit = window_frames(frames);
+        self.budget_frames = frames_beside_window(frames);
+        self.set.set_budget(self.budget_frames);
     }
 
     /// Bytes of segments that have frames.

@@ -51,7 +51,7 @@
 //! }
 //! ```
 //! ```compile_fail,E0133
-//! fn wait_for_a_hold_of_others(store: &warmset_region::Store, region: u64) {
+//! fn wait_for_a_pin_of_others(store: &warmset_region::Store, region: u64) {
 //!     let _ = store.raw().pin_wait(region, 0);
 //! }
 //! ```

@@ -113,10 +113,6 @@ impl Pool {
         self.nodes.iter().map(huge).sum()
     }
 
-    pub fn window_frames(&self) -> u64 {
-        (self.window.len() / FRAME_BYTES) as u64
-    }
-
     /// Whether free frames stay in memory: reserved huge pages that somebody else took meanwhile would be a signal at
     /// the next touch.
     pub fn keeps_pages(&self) -> bool {
@@ -132,9 +128,9 @@ impl Pool {
     }
 }
 
-/// Frames' worth of memory that may be in use outside of the pool, for the largest budget.
-fn window_frames(budget_frames_max: u64) -> u64 {
-    (budget_frames_max / WINDOW_PART).clamp(WINDOW_FRAMES_MIN, WINDOW_FRAMES_MAX)
+/// Frames' worth of memory that may be in use outside of the pool with such a budget.
+pub(crate) fn window_frames(budget_frames: u64) -> u64 {
+    (budget_frames / WINDOW_PART).clamp(WINDOW_FRAMES_MIN, WINDOW_FRAMES_MAX)
 }
 
 /// Frames that a budget leaves to the pool: the window's memory counts against it, too. In budgets below 4 GiB the

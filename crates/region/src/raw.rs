@@ -96,6 +96,7 @@ impl Raw<'_> {
     /// others are unpinned.
     pub fn pin(&self, region: u64, segment: u64) -> Result<usize, Error> {
         let shared = self.shared();
+        shared.check()?;
         let absent = shared.regions.with_segment(region, segment, |segment| {
             Ok(match shared.pin_resident(segment) {
                 Some(address) => Err(address),

@@ -19,7 +19,7 @@ use crate::device::Devices;
 use crate::error::Error;
 use crate::keeper::Housekeeper;
 use crate::ledger::Ledger;
-use crate::pool::{Pool, frames_beside_window};
+use crate::pool::Pool;
 use crate::regions::Regions;
 use crate::segment::Segment;
 use crate::space::{LedgerGuard, Space};
@@ -48,7 +48,7 @@ impl Shared {
         let budget_frames = config.budget_frames(config.budget_bytes)?;
         let devices = Devices::open(&config)?;
         let pool = Pool::reserve(&config)?;
-        let ledger = Ledger::new(&pool, devices.count(), frames_beside_window(budget_frames));
+        let ledger = Ledger::new(&pool, devices.count(), budget_frames);
         Ok(Arc::new_cyclic(|itself: &Weak<Self>| {
             let space = Space::new(ledger);
             let shared = Weak::clone(itself);

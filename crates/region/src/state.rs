@@ -46,7 +46,7 @@ pub(crate) enum State {
     Promoting,
     /// On disk only.
     Absent,
-    /// Readable in place from the mapped file.
+    /// Readable in a slot of the window.
     Mapped,
     /// Gone.
     Freed,
@@ -271,7 +271,7 @@ impl StateWord {
         invariant(moved, || "a promotion ended that had not begun".to_owned());
     }
 
-    /// The file was mapped in place of frames; counts the pin of whoever asked for it.
+    /// It was read to the window in place of frames; counts the pin of whoever asked for it.
     pub fn map(&self) -> bool {
         self.leave_absent(Mapped)
     }

@@ -138,9 +138,10 @@ impl Store {
 }
 
 impl Shared {
-    /// Looks at the ledger for a figure, which a store that has failed has, too.
-    fn look<T>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
-        read(&self.space.lock_for_figures())
+    /// Looks at the ledger for a figure, which a store that has failed has, too. In a forked process, which has nothing
+    /// of the store's, it is zero: the lock may be locked there for ever.
+    fn look<T: Default>(&self, read: impl FnOnce(&Ledger) -> T) -> T {
+        if self.space.health.is_here() { read(&self.space.lock_for_figures()) } else { T::default() }
     }
 
     fn pool_use(&self) -> PoolUse {

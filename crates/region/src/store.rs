@@ -34,9 +34,8 @@ impl Store {
     /// [`Error::Config`] for less than a frame, more than the pool was opened for, or more than the memory limit.
     pub fn set_budget(&self, bytes: u64) -> Result<(), Error> {
         let frames = self.shared.config.budget_frames(bytes)?;
-        let pool_frames = frames_beside_window(frames);
-        self.shared.check_fits_pool(bytes, pool_frames)?;
-        self.shared.lock()?.set_budget(pool_frames);
+        self.shared.check_fits_pool(bytes, frames_beside_window(frames))?;
+        self.shared.lock()?.set_budget(frames);
         self.shared.budget_frames.store(frames, Ordering::Relaxed);
         self.shared.space.wake_all();
         self.shared.keeper.wake();
@@ -52,7 +51,10 @@ impl Store {
     /// Ends a region. Constant time, idempotent, never fails; unknown ids are ignored. What [`Pin`](crate::Pin) and
     /// [`Draft`](crate::Draft) show stays until they are dropped.
     pub fn release(&self, region: u64) {
-        self.shared.release(region);
+        // In a forked process there is nothing to give back, and locks may be locked for ever.
+        if self.shared.space.health.is_here() {
+            self.shared.release(region);
+        }
     }
 
     /// Stops the store: releases every region and waits for transfers in flight. Addresses stay mapped; the
@@ -129,6 +131,7 @@ mod tests {
         failed(region.draft(1).map(drop));
         failed(region.pin(0).map(drop));
         failed(region.pin(5).map(drop));
+        failed(store.raw().pin(region.id(), 5).map(drop));
         failed(region.prefetch(5).map(drop));
         failed(region.save(&dir.path().join("saved")));
         failed(store.set_budget(FRAME_BYTES as u64));

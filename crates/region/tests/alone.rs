@@ -104,7 +104,10 @@ fn reads_pins_and_writes_far_past_the_budget_are_not_killed() {
         return;
     }
     let dir = dir();
-    let store = Store::open(Config::new(dir.path(), BUDGET)).expect("open");
+    let mut config = Config::new(dir.path(), BUDGET);
+    // What it might be raised to must not matter.
+    config.budget_bytes_max = Some(32 << 30);
+    let store = Store::open(config).expect("open");
     let region = store.create_region().expect("region");
     fill(&region, 256, |_| FRAME_BYTES);
     // All that anybody may hold, as pins and as drafts.
@@ -164,6 +167,8 @@ fn a_forked_process_is_refused_and_leaves_the_parents_store_alone() {
         let refused = |outcome: Result<(), Error>| matches!(outcome, Err(Error::Misuse(_)));
         let mut right = refused(region.pin(5).map(drop)) && refused(region.write(&[1]).map(drop));
         right &= refused(store.create_region().map(drop)) && refused(region.prefetch(5).map(drop));
+        right &= refused(store.raw().pin(region.id(), 3).map(drop)) && store.stats().pool_bytes == 0;
+        store.release(region.id());
         right &= std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pin[0])).is_err();
         right &= std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| draft[0])).is_err();
         store.close();

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
+use warmset_platform::fork::Origin;
 use warmset_platform::io::{FileLock, TryLock, remove_all_abandoned};
 
 use crate::error::Error;
@@ -39,6 +40,7 @@ pub(crate) struct Catalog {
     dir: PathBuf,
     /// The lock while somebody in this process writes.
     lock: Mutex<Weak<FileLock>>,
+    origin: Origin,
 }
 
 impl Catalog {
@@ -52,7 +54,7 @@ impl Catalog {
     /// The directory must be there.
     pub fn find(dir: &Path) -> Result<Self, Error> {
         let dir = dir.canonicalize().map_err(|error| Error::io("find", dir, error))?;
-        Ok(Self { dir, lock: Mutex::default() })
+        Ok(Self { dir, lock: Mutex::default(), origin: Origin::here() })
     }
 
     pub fn dir(&self) -> &Path {
@@ -103,6 +105,12 @@ impl Catalog {
 
     /// The right to write, shared by all writers of this process. Who gets it removes what a killed writer has left.
     pub fn lock(&self) -> Result<Arc<FileLock>, Error> {
+        if !self.origin.is_here() {
+            // It would be the parent's.
+            let owner =
+                "the process that this one was forked from, whose store this is: open one here".to_owned();
+            return Err(Error::Busy { dir: self.dir.clone(), owner });
+        }
         let mut slot = lock(&self.lock);
         if let Some(lock) = slot.upgrade() {
             return Ok(lock);

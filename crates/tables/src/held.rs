@@ -37,6 +37,14 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Has forks noticed from now on. Call it before other threads may fork, which a library does when it is loaded: a
+/// process that is forked while the first call is made can make no store of its own. Opening a store calls it, too.
+pub fn watch_forks() {
+    // Without memory for the handlers, holds are not inherited, as all else of a store.
+    INHERITED.call_once(|| drop(fork::on_fork(before_fork, after_fork)));
+    let _ = fork::Origin::here();
+}
+
 struct Hold {
     address: usize,
     /// Ends the hold when it is dropped, after the list has forgotten it.
@@ -45,8 +53,6 @@ struct Hold {
 
 impl Hold {
     fn new(pin: Pin) -> Self {
-        // Without memory for the handlers, holds are not inherited, as all else of a store.
-        INHERITED.call_once(|| drop(fork::on_fork(before_fork, after_fork)));
         let (address, len) = (pin.as_ptr() as usize, pin.len());
         lock(&HELD).entry(address).or_insert((len, 0)).1 += 1;
         Self { address, _pin: pin }

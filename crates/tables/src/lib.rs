@@ -51,7 +51,7 @@ mod writer;
 pub use array::{ArraySource, Element};
 pub use directory::{Directory, Entry};
 pub use error::Error;
-pub use held::Bytes;
+pub use held::{Bytes, watch_forks};
 pub use layout::{ArrayShape, Kind};
 pub use scan::{Piece, Scan, ScanOptions};
 pub use store::{Options, Store};

@@ -76,20 +76,20 @@ impl Scan {
                 self.begin_epoch();
             }
             let Some(&piece) = self.order.front() else { return Ok(()) };
-            let begun = self.table.prefetch(piece)?;
-            if begun.is_none() && !self.next.is_empty() {
+            let prefetch = self.table.prefetch(piece)?;
+            if prefetch.is_none() && !self.next.is_empty() {
                 return Ok(());
             }
             self.order.pop_front();
-            self.next.push_back((piece, begun));
+            self.next.push_back((piece, prefetch));
         }
         Ok(())
     }
 
     fn take(&mut self) -> Result<Option<Piece>, Error> {
         self.look_ahead()?;
-        let Some((piece, begun)) = self.next.pop_front() else { return Ok(None) };
-        let bytes = self.table.hold(piece, begun)?;
+        let Some((piece, prefetch)) = self.next.pop_front() else { return Ok(None) };
+        let bytes = self.table.hold(piece, prefetch)?;
         if self.table.kind() == Kind::Table {
             return Ok(Some(Piece::Batch(self.table.decode(piece, bytes)?)));
         }

@@ -16,7 +16,7 @@ use warmset_region::{Config, FRAME_BYTES, Names, Store as RegionStore, StoreStat
 use crate::array::ArraySource;
 use crate::catalog::Catalog;
 use crate::error::Error;
-use crate::held::lock;
+use crate::held::{lock, watch_forks};
 use crate::layout::{ArrayShape, Kind, Layout};
 use crate::scan::{Scan, ScanOptions};
 use crate::table::Table;
@@ -68,6 +68,7 @@ impl Store {
     /// [`Error::Io`] for a directory that cannot be made or written to; [`Error::Region`] for memory that this process
     /// may not use.
     pub fn open(options: Options) -> Result<Self, Error> {
+        watch_forks();
         let catalog = Catalog::open(&options.dir)?;
         let mut config = Config::new(catalog.dir(), options.memory_bytes);
         config.budget_bytes_max = options.memory_bytes_max;

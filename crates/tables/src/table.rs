@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
 use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MetadataVersion, root_as_footer, root_as_message};
@@ -54,6 +55,11 @@ impl Described {
         let metadata =
             pairs.filter_map(|pair| Some((pair.key()?.to_owned(), pair.value()?.to_owned()))).collect();
         let layout = Layout::parse(&metadata, file_bytes).map_err(bad)?;
+        if footer.version() != MetadataVersion::V5 {
+            return Err(
+                bad("its footer names another version of Arrow's format than was written".to_owned()),
+            );
+        }
         let head = read_part(file, &layout.parts[0]).map_err(failed)?;
         check_part(&head, &layout.parts[0]).map_err(bad)?;
         let schema = parse_schema(&head).map_err(bad)?;
@@ -70,7 +76,8 @@ impl Described {
         Ok(described)
     }
 
-    /// Finds the segment of each batch.
+    /// Finds the segment of each batch. The footer's blocks have no checksum: they have to follow each other through all
+    /// parts, and [`framed`] compares the rest with bytes that have one.
     fn place_blocks(&mut self) -> Result<(), String> {
         let segments = self.layout.segments();
         let within = |block: &Block, part: &Part| {
@@ -86,6 +93,17 @@ impl Described {
             Kind::Array if self.batches.len() != 1 => return Err(elsewhere()),
             Kind::Array => return Ok(()),
             Kind::Table => {}
+        }
+        let mut end = self.layout.parts[0].end() as i64;
+        for block in self.dictionaries.iter().chain(&self.batches) {
+            let lengths = i64::from(block.metaDataLength()).checked_add(block.bodyLength());
+            match lengths.and_then(|bytes| end.checked_add(bytes)).filter(|_| block.offset() == end) {
+                Some(next) => end = next,
+                None => return Err(elsewhere()),
+            }
+        }
+        if self.layout.parts.last().is_none_or(|part| part.end() as i64 != end) {
+            return Err(elsewhere());
         }
         let mut segment = 0;
         let mut segments_of = Vec::with_capacity(self.batches.len());
@@ -108,6 +126,17 @@ impl Described {
         self.segments_of = segments_of;
         Ok(())
     }
+}
+
+/// A batch's message and body, if the message in these bytes is as long as the footer says: a wrong length would lead
+/// into other bytes of the body.
+fn framed(block: &Block, bytes: Buffer) -> Result<Buffer, String> {
+    let frame = i64::from(block.metaDataLength()) - PREFIX_BYTES as i64;
+    let says = (bytes.get(..4), bytes.get(4..8));
+    if says == (Some(&[0xff; 4]), Some(&(frame as i32).to_le_bytes())) {
+        return Ok(bytes);
+    }
+    Err(format!("its footer names a batch at offset {} that begins otherwise", block.offset()))
 }
 
 fn read_footer(file: &File, file_bytes: u64) -> io::Result<Result<Vec<u8>, String>> {
@@ -179,7 +208,8 @@ impl Table {
             for block in &described.dictionaries {
                 let at = (block.offset() as u64 - described.layout.segments()[0].offset) as usize;
                 let len = block.metaDataLength() as usize + block.bodyLength() as usize;
-                decoder.read_dictionary(block, &bytes.slice(at, len).into_buffer())?;
+                let buffer = framed(block, bytes.slice(at, len).into_buffer());
+                decoder.read_dictionary(block, &buffer.map_err(|problem| Error::bad(path, problem))?)?;
             }
         }
         let (path, whole) = (path.to_owned(), OnceLock::new());
@@ -262,9 +292,9 @@ impl Table {
     }
 
     /// Holds the bytes of a batch or part.
-    pub(crate) fn hold(&self, piece: usize, begun: Option<Prefetch>) -> Result<Bytes, Error> {
-        let pin = match begun {
-            Some(begun) => begun.wait(),
+    pub(crate) fn hold(&self, piece: usize, prefetch: Option<Prefetch>) -> Result<Bytes, Error> {
+        let pin = match prefetch {
+            Some(prefetch) => prefetch.wait(),
             None => self.region.pin(self.segment_of(piece) as u64),
         };
         Ok(Bytes::new(pin?))
@@ -287,7 +317,8 @@ impl Table {
         let at =
             (block.offset() as u64 - self.described.layout.segments()[self.segment_of(n)].offset) as usize;
         let len = block.metaDataLength() as usize + block.bodyLength() as usize;
-        let buffer = bytes.slice(at, len).into_buffer();
+        let buffer = framed(block, bytes.slice(at, len).into_buffer());
+        let buffer = buffer.map_err(|problem| Error::bad(&self.path, problem))?;
         let found = self.decoder.read_record_batch(block, &buffer)?;
         found.ok_or_else(|| Error::bad(&self.path, format!("batch {n} is not one")))
     }

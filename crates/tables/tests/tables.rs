@@ -215,6 +215,39 @@ fn every_byte_that_is_changed_is_found_and_named() {
     }
 }
 
+#[test]
+fn a_changed_footer_is_refused_or_changes_nothing() {
+    let dir = dir();
+    let store = open(&dir);
+    write(&store, "t", &[batch(0, 3000)], Some(700));
+    let expected = read(&store, "t");
+    let path = dir.path().join("t.arrow");
+    let whole = fs::read(&path).expect("read");
+    let file = OpenOptions::new().write(true).open(&path).expect("open");
+    let first = whole.len() - footer_bytes(&whole);
+    let mut refused = 0;
+    // The layout's padding is in the text that has a checksum.
+    for at in (first..whole.len()).filter(|&at| whole[at] != b' ') {
+        for change in [0x01, 0x08, 0x80] {
+            file.write_at(&[whole[at] ^ change], at as u64).expect("write");
+            let outcome = store.table("t").and_then(|table| {
+                let shown: Result<Vec<_>, _> = (0..table.pieces()).map(|n| table.batch(n)).collect();
+                Ok((table, shown?))
+            });
+            match outcome {
+                Ok((table, shown)) => {
+                    let shown = concat_batches(table.schema(), &shown).expect("one");
+                    assert_eq!(shown, expected, "byte {at} of {} changed by {change}", whole.len());
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        file.write_at(&whole[at..=at], at as u64).expect("write");
+    }
+    assert!(refused > 1000, "{refused}");
+    assert_eq!(read(&store, "t"), expected);
+}
+
 fn footer_bytes(whole: &[u8]) -> usize {
     let at = whole.len() - 10;
     i32::from_le_bytes(whole[at..at + 4].try_into().expect("four")) as usize + 10 + 8

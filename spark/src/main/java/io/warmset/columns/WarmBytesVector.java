@@ -32,6 +32,10 @@ public class WarmBytesVector extends WarmVector {
   private long slope;
   /** Address of the bytes plus the base of the offsets. */
   private long bytes;
+  private long base;
+  private long length;
+  /** Values that the offsets are of. */
+  private int count;
 
   WarmBytesVector(DataType type) {
     super(type);
@@ -40,10 +44,10 @@ public class WarmBytesVector extends WarmVector {
   @Override
   void bindNode(Cursor cursor, int rows) {
     long header = bindHeader(cursor, Layout.BYTES, rows);
-    int count = (int) cursor.next();
-    long offsetBase = cursor.next();
+    count = (int) cursor.next();
+    base = cursor.next();
     slope = cursor.next();
-    long length = cursor.next();
+    length = cursor.next();
     dictionary = (Layout.flags(header) & Layout.FLAG_DICTIONARY) != 0;
     codeWidth = Layout.codeWidth(header);
     codeMask = (int) Layout.mask(codeWidth);
@@ -51,8 +55,23 @@ public class WarmBytesVector extends WarmVector {
     offsetWidth = Layout.width(header);
     offsetMask = Layout.mask(offsetWidth);
     offsets = cursor.take(Layout.valueBytes(count + 1L, offsetWidth, Long.BYTES));
-    bytes = cursor.take(Layout.align(length)) + offsetBase;
+    bytes = cursor.take(Layout.align(length)) + base;
     forgetEntries(dictionary ? count : 0);
+  }
+
+  @Override
+  void describeValues(long[] words, int at) {
+    words[at + NativeAggregate.FORM] = NativeAggregate.TEXT;
+    words[at + NativeAggregate.WIDTH] = codeWidth;
+    words[at + NativeAggregate.WORD] = dictionary ? 1 : 0;
+    words[at + NativeAggregate.BASE] = base;
+    words[at + NativeAggregate.DATA] = codes;
+    words[at + NativeAggregate.COUNT] = count;
+    words[at + NativeAggregate.OFFSET_WIDTH] = offsetWidth;
+    words[at + NativeAggregate.ENTRIES] = offsets;
+    words[at + NativeAggregate.SLOPE] = slope;
+    words[at + NativeAggregate.BYTES] = bytes - base;
+    words[at + NativeAggregate.LENGTH] = length;
   }
 
   /** Drops the strings of the batch before; the array itself is used again. */
@@ -151,17 +170,17 @@ public class WarmBytesVector extends WarmVector {
 
   /** Values one behind the other again, with their offsets as they are. */
   private void compactBytes(Selection selection, LongUnaryOperator allocate) {
-    int count = selection.count();
-    long ends = allocate.applyAsLong(8L * (count + 1));
+    int kept = selection.count();
+    long ends = allocate.applyAsLong(8L * (kept + 1));
     Platform.putLong(null, ends, 0);
-    long length = 0;
-    for (int i = 0; i < count; i++) {
+    long sum = 0;
+    for (int i = 0; i < kept; i++) {
       int row = selection.row(i);
-      length += startOf(row + 1) - startOf(row);
-      Platform.putLong(null, ends + 8L * (i + 1), length);
+      sum += startOf(row + 1) - startOf(row);
+      Platform.putLong(null, ends + 8L * (i + 1), sum);
     }
-    long to = allocate.applyAsLong(Layout.align(Math.max(length, 1)));
-    for (int i = 0; i < count; i++) {
+    long to = allocate.applyAsLong(Layout.align(Math.max(sum, 1)));
+    for (int i = 0; i < kept; i++) {
       long start = startOf(selection.row(i));
       Platform.copyMemory(null, start, null, to + Platform.getLong(null, ends + 8L * i),
           startOf(selection.row(i) + 1) - start);
@@ -171,6 +190,9 @@ public class WarmBytesVector extends WarmVector {
     offsetMask = -1;
     slope = 0;
     bytes = to;
+    base = 0;
+    length = sum;
+    count = kept;
   }
 
   private long startOf(int index) {

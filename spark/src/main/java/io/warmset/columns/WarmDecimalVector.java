@@ -34,6 +34,16 @@ public final class WarmDecimalVector extends WarmVector {
   }
 
   @Override
+  void describeValues(long[] words, int at) {
+    if (width != WIDE) {
+      describePacked(words, at, Long.BYTES, width, base, data);
+    } else {
+      words[at + NativeAggregate.FORM] = NativeAggregate.WIDE;
+      words[at + NativeAggregate.DATA] = data;
+    }
+  }
+
+  @Override
   public Decimal getDecimal(int rowId, int precision, int scale) {
     if (isNullAt(rowId)) return null;
     if (width != WIDE) {

@@ -20,7 +20,9 @@ public final class WarmDoubleVector extends WarmVector {
   private long mask;
   /** Address of the distinct doubles. */
   private long entries;
+  private long entryCount;
   private boolean scaled;
+  private long base;
   /** 2^52 less the base: what to take off the double whose low bits are the stored number. */
   private double bias;
   private double divisor = 1.0;
@@ -42,13 +44,32 @@ public final class WarmDoubleVector extends WarmVector {
     mask = Layout.mask(stride);
     scaled = (flags & Layout.FLAG_SCALED) != 0;
     if (scaled) {
-      bias = 0x1p52 - cursor.next();
+      base = cursor.next();
+      bias = 0x1p52 - base;
       divisor = Decimals.DIVISORS[(int) cursor.next()];
       data = cursor.take(Layout.valueBytes(rows, stride, Long.BYTES));
     } else {
-      long count = cursor.next();
+      entryCount = cursor.next();
       data = cursor.take(Layout.valueBytes(rows, stride, Long.BYTES));
-      entries = cursor.take(8L * count);
+      entries = cursor.take(8L * entryCount);
+    }
+  }
+
+  @Override
+  void describeValues(long[] words, int at) {
+    words[at + NativeAggregate.WIDTH] = stride;
+    words[at + NativeAggregate.DATA] = data;
+    if (plain) {
+      words[at + NativeAggregate.FORM] = stride == 0 ? NativeAggregate.CONSTANT_DOUBLE : NativeAggregate.DOUBLES;
+      words[at + NativeAggregate.BASE] = stride == 0 ? Platform.getLong(null, data) : 0;
+    } else if (scaled) {
+      words[at + NativeAggregate.FORM] = NativeAggregate.SCALED_DOUBLES;
+      words[at + NativeAggregate.BASE] = base;
+      words[at + NativeAggregate.COUNT] = Double.doubleToRawLongBits(divisor);
+    } else {
+      words[at + NativeAggregate.FORM] = NativeAggregate.DOUBLE_CODES;
+      words[at + NativeAggregate.COUNT] = entryCount;
+      words[at + NativeAggregate.ENTRIES] = entries;
     }
   }
 

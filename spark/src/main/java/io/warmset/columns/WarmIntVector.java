@@ -30,6 +30,11 @@ public final class WarmIntVector extends WarmVector {
   }
 
   @Override
+  void describeValues(long[] words, int at) {
+    describePacked(words, at, Integer.BYTES, width, base, data);
+  }
+
+  @Override
   public int getInt(int rowId) {
     return base + (Platform.getInt(null, data + (long) rowId * width) & mask);
   }

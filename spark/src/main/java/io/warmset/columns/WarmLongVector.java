@@ -30,6 +30,11 @@ public final class WarmLongVector extends WarmVector {
   }
 
   @Override
+  void describeValues(long[] words, int at) {
+    describePacked(words, at, Long.BYTES, width, base, data);
+  }
+
+  @Override
   public long getLong(int rowId) {
     return PackedLongs.get(data, width, mask, base, rowId);
   }

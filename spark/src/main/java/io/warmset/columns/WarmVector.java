@@ -120,6 +120,27 @@ public abstract class WarmVector extends ColumnVector {
     throw notOfThisType("rows by selection");
   }
 
+  /** Writes what native code has to know of the binding to words {@code at} to {@code at + NativeAggregate.WORDS - 1}. */
+  public final void describe(long[] words, int at, int rows) {
+    java.util.Arrays.fill(words, at, at + NativeAggregate.WORDS, 0);
+    words[at + NativeAggregate.NULLS] = nulls == 0 ? 0 : nulls == rows ? 1 : 2;
+    words[at + NativeAggregate.VALIDITY] = validity;
+    describeValues(words, at);
+  }
+
+  /** Leaves the values undescribed, for those of whom only nulls are looked at. */
+  void describeValues(long[] words, int at) {
+    words[at + NativeAggregate.FORM] = NativeAggregate.OPAQUE;
+  }
+
+  static void describePacked(long[] words, int at, int word, int width, long base, long data) {
+    words[at + NativeAggregate.FORM] = NativeAggregate.PACKED;
+    words[at + NativeAggregate.WIDTH] = width;
+    words[at + NativeAggregate.WORD] = word;
+    words[at + NativeAggregate.BASE] = base;
+    words[at + NativeAggregate.DATA] = data;
+  }
+
   /** Takes out the rows that are null. */
   public final void keepPresent(Selection selection) {
     if (nulls == 0) return;

@@ -41,6 +41,11 @@ public final class NativeLibrary {
     loaded = true;
   }
 
+  /** Whether every native method can be called. */
+  public static synchronized boolean isLoaded() {
+    return loaded;
+  }
+
   /** Where this platform's library lies in the jar, or null if Warmset has none for it. */
   static String resourcePath(String osName, String osArch) {
     if (!osName.toLowerCase(Locale.ROOT).startsWith("linux")) {

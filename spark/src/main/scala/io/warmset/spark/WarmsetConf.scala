@@ -171,6 +171,11 @@ object WarmsetConf {
     "Whether the keys of a broadcast join's small side reach the cached scan of the other side, which then gives " +
       "no rows that the join would drop. With adaptive execution. May be set per session.")
 
+  val Kernels: ConfKey[Boolean] = boolean("kernels.enabled", default = false,
+    "Whether partial aggregates directly above the filters and projections of a cached scan are computed in native code, " +
+      "on the encoded columns. `EXPLAIN` shows `WarmsetAggregate` where they are, and below other aggregates why they " +
+      "are not. May be set per session.")
+
   val StatsInterval: ConfKey[Long] = ConfKey("spark.warmset.stats.interval", "3s",
     "a duration of at least 100ms, such as 3s",
     "How often executors send their statistics to the driver, if they changed.",
@@ -181,12 +186,12 @@ object WarmsetConf {
     }, () => 3000L)
 
   /** What each query reads from its session. The application's configuration has the first values. */
-  private val perSession: Seq[ConfKey[_]] = Seq(Statistics, JoinFilters)
+  private val perSession: Seq[ConfKey[_]] = Seq(Statistics, JoinFilters, Kernels)
 
   /** Every key, in the order of the reference. */
   val keys: Seq[ConfKey[_]] = Seq(Enabled, Required, Memory, TotalMemory, Directories, FlashMax, FlashReserve, HugePages,
     Io, RowGroup, SmallPartition, PrefetchMax, RddEnabled, RddHeapFirst, Statistics, JoinFilters,
-    StatsInterval)
+    Kernels, StatsInterval)
 
   /** Reads all settings; throws IllegalArgumentException naming the first key that is wrong. */
   def read(get: String => Option[String]): WarmsetConf = {

@@ -28,7 +28,7 @@ class WarmsetExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPreCBORule(_ => CountCachedColumns)
     extensions.injectColumnar(_ => new ColumnarRule {
       override def postColumnarTransitions: Rule[SparkPlan] =
-        plan => FilterCacheByJoins(ReadCacheAsColumns(plan))
+        plan => UseKernels(FilterCacheByJoins(ReadCacheAsColumns(plan)))
     })
   }
 }
@@ -69,6 +69,7 @@ object ReadCacheAsColumns extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = plan match {
     case transition: ColumnarToRowTransition =>
       transition.withNewChildren(transition.children.map(asColumns))
+    case aggregate: WarmsetAggregateExec => aggregate
     case parent =>
       val takesColumns = parent.supportsColumnar && !parent.isInstanceOf[RowToColumnarTransition]
       parent.withNewChildren(parent.children.map {
@@ -85,7 +86,7 @@ object ReadCacheAsColumns extends Rule[SparkPlan] {
   }
 
   /** A cached scan of ours that gives columns, alone or as a stage of an adaptive plan. */
-  private object OurScan {
+  private[spark] object OurScan {
     def unapply(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {
       case scan: InMemoryTableScanExec if isOurs(scan) => Some(scan)
       case stage: TableCacheQueryStageExec => stage.plan match {
@@ -106,11 +107,14 @@ object ReadCacheAsColumns extends Rule[SparkPlan] {
  * A cached scan as a stage of an adaptive plan, with the vector classes that the stage does not
  * pass on, and the joins above it whose keys take rows out. Without any it adds nothing to the
  * execution.
+ *
+ * @param noKernels why the aggregate above is Spark's own, if it is one that could be ours
  */
 case class CachedColumnsExec(
     child: SparkPlan,
     classes: Option[Seq[String]],
-    joinFilters: Seq[JoinFilter] = Nil)
+    joinFilters: Seq[JoinFilter] = Nil,
+    noKernels: Option[String] = None)
   extends UnaryExecNode {
   override def nodeName: String = "WarmsetColumns"
   override def output: Seq[Attribute] = child.output
@@ -136,8 +140,8 @@ case class CachedColumnsExec(
   }
 
   override protected def stringArgs: Iterator[Any] =
-    if (joinFilters.isEmpty) Iterator.empty
-    else Iterator(joinFilters.map(_.key).mkString("join keys: [", ", ", "]"))
+    (if (joinFilters.isEmpty) None else Some(joinFilters.map(_.key).mkString("join keys: [", ", ", "]"))).iterator ++
+      noKernels.map(reason => s"no kernels: $reason")
   override protected def withNewChildInternal(newChild: SparkPlan): CachedColumnsExec =
     copy(child = newChild)
 }

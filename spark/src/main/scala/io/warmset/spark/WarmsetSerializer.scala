@@ -115,9 +115,10 @@ class WarmsetSerializer extends SimpleMetricsCachedBatchSerializer {
       predicates: Seq[Expression],
       cached: Seq[Attribute]): (Int, Iterator[CachedBatch]) => Iterator[CachedBatch] =
     if (ours(cached)) {
-      val sound = RowFilter.beforeChance(predicates)
+      val (whole, others) = predicates.partition(_.isInstanceOf[WholeBatches])
+      val sound = RowFilter.beforeChance(others)
       val prune = super.buildFilter(sound.filter(BatchStatistics.canPrune), cached)
-      RowFilter.of(sound, cached) match {
+      (if (whole.isEmpty) RowFilter.of(sound, cached) else None) match {
         case Some(filter) => (index, batches) => prune(index, batches).map {
           case batch: WarmBatch => SelectedBatch(batch, filter)
           case other => other

@@ -1,0 +1,429 @@
+//! Values of a plan's nodes for some rows of a batch.
+//!
+//! Invariant: a slot's values are right for rows that have one; what the others have is arbitrary, so that arithmetic
+//! wraps and never fails. Ranges (see `range`) say beforehand that no value of a row that has one does.
+
+use crate::column::{Column, Damaged, Nulls, Packed, Values, array};
+use crate::plan::{InvalidPlan, Node, Operator, Plan, number};
+use crate::range::{Range, is_narrow};
+
+/// Rows that are worked on at a time: what they need of a few nodes stays in the first caches.
+pub(crate) const CHUNK: usize = 1024;
+
+/// A node with its numbers parsed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expression {
+    Whole { column: usize, bounds: Range },
+    Double { column: usize },
+    Presence { column: usize },
+    WholeLiteral(i128),
+    DoubleLiteral(f64),
+    Arithmetic { operator: Operator, left: usize, right: usize, bounds: Range },
+    DoubleArithmetic { operator: Operator, left: usize, right: usize },
+    ToDouble { of: usize },
+}
+
+/// What the values of a slot are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Narrow,
+    Wide,
+    Double,
+    /// No values: only whether there are any.
+    Presence,
+}
+
+/// Rows of a batch.
+#[derive(Clone, Copy)]
+pub(crate) enum Rows<'a> {
+    /// From this one, so many.
+    Dense(usize, usize),
+    /// These, which ascend.
+    Listed(&'a [u32]),
+}
+
+impl Rows<'_> {
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Rows::Dense(_, count) => *count,
+            Rows::Listed(rows) => rows.len(),
+        }
+    }
+}
+
+/// The values of one node for the rows of a chunk.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) lane: Lane,
+    pub(crate) narrow: Vec<i64>,
+    pub(crate) wide: Vec<i128>,
+    pub(crate) double: Vec<f64>,
+    /// Whether some rows may have no value; then `present` has a 0 for each of them and a 1 for the others.
+    pub(crate) has_nulls: bool,
+    pub(crate) present: Vec<u8>,
+}
+
+impl Slot {
+    fn new() -> Slot {
+        Slot {
+            lane: Lane::Presence,
+            narrow: Vec::new(),
+            wide: Vec::new(),
+            double: Vec::new(),
+            has_nulls: false,
+            present: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn whole(&self, i: usize) -> i128 {
+        if self.lane == Lane::Narrow { i128::from(self.narrow[i]) } else { self.wide[i] }
+    }
+
+    #[inline]
+    pub(crate) fn is_present(&self, i: usize) -> bool {
+        !self.has_nulls || self.present[i] == 1
+    }
+}
+
+/// The nodes of a plan and a slot for each.
+#[derive(Debug)]
+pub(crate) struct Evaluator {
+    pub(crate) nodes: Vec<Expression>,
+    pub(crate) slots: Vec<Slot>,
+}
+
+impl Evaluator {
+    pub(crate) fn new(plan: &Plan) -> Result<Evaluator, InvalidPlan> {
+        let mut nodes: Vec<Expression> = Vec::with_capacity(plan.nodes.len());
+        let mut slots = Vec::with_capacity(plan.nodes.len());
+        for node in &plan.nodes {
+            let expression = compiled(node)?;
+            check(&expression, &nodes, plan.columns)?;
+            let mut slot = Slot::new();
+            slot.lane = lane_of_type(&expression);
+            fill_literal(&expression, &mut slot);
+            nodes.push(expression);
+            slots.push(slot);
+        }
+        Ok(Evaluator { nodes, slots })
+    }
+
+    /// Whether columns are of the kinds that nodes take them for.
+    pub(crate) fn check(&self, columns: &[Column<'_>]) -> Result<(), Damaged> {
+        for node in &self.nodes {
+            match *node {
+                Expression::Whole { column, .. } => match columns[column].values {
+                    Values::Packed(_) | Values::Wide(_) => {}
+                    _ => return Err(Damaged("not whole numbers")),
+                },
+                Expression::Double { column } => match columns[column].values {
+                    Values::Doubles(_)
+                    | Values::ConstantDouble(_)
+                    | Values::DoubleCodes(..)
+                    | Values::ScaledDoubles(..) => {}
+                    _ => return Err(Damaged("not doubles")),
+                },
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses 64 or 128 bits for each node of whole numbers.
+    pub(crate) fn choose_lanes(&mut self, columns: &[Column<'_>], ranges: &[Option<Range>]) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let lane = match *node {
+                Expression::Whole { column, .. } => match columns[column].values {
+                    Values::Packed(_) => Lane::Narrow,
+                    _ => Lane::Wide,
+                },
+                Expression::Arithmetic { left, right, .. } => {
+                    let operands = [left, right].iter().all(|&at| self.slots[at].lane == Lane::Narrow);
+                    if operands && ranges[index].is_some_and(is_narrow) { Lane::Narrow } else { Lane::Wide }
+                }
+                _ => continue,
+            };
+            self.slots[index].lane = lane;
+        }
+    }
+
+    /// Computes these nodes, which ascend, and have with each node those that it is made of.
+    pub(crate) fn evaluate(
+        &mut self,
+        wanted: &[usize],
+        columns: &[Column<'_>],
+        rows: Rows<'_>,
+    ) -> Result<(), Damaged> {
+        for &index in wanted {
+            let (before, rest) = self.slots.split_at_mut(index);
+            let slot = &mut rest[0];
+            match self.nodes[index] {
+                Expression::Whole { column, .. } => {
+                    presence(&columns[column], rows, slot);
+                    whole(&columns[column], rows, slot)?;
+                }
+                Expression::Double { column } => {
+                    presence(&columns[column], rows, slot);
+                    doubles(&columns[column], rows, slot)?;
+                }
+                Expression::Presence { column } => presence(&columns[column], rows, slot),
+                Expression::WholeLiteral(_) | Expression::DoubleLiteral(_) => {}
+                Expression::Arithmetic { operator, left, right, .. } => {
+                    both_present(&before[left], &before[right], rows.count(), slot);
+                    arithmetic(operator, &before[left], &before[right], rows.count(), slot);
+                }
+                Expression::DoubleArithmetic { operator, left, right } => {
+                    both_present(&before[left], &before[right], rows.count(), slot);
+                    double_arithmetic(operator, &before[left], &before[right], rows.count(), slot);
+                }
+                Expression::ToDouble { of } => {
+                    let of = &before[of];
+                    both_present(of, of, rows.count(), slot);
+                    slot.double.clear();
+                    match of.lane {
+                        Lane::Narrow => {
+                            slot.double.extend(of.narrow[..rows.count()].iter().map(|&v| v as f64))
+                        }
+                        _ => slot.double.extend(of.wide[..rows.count()].iter().map(|&v| v as f64)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// These nodes with all that they are made of, ascending.
+    pub(crate) fn closure(&self, of: impl IntoIterator<Item = usize>) -> Vec<usize> {
+        let mut wanted = vec![false; self.nodes.len()];
+        of.into_iter().for_each(|index| wanted[index] = true);
+        for index in (0..wanted.len()).rev() {
+            if wanted[index] {
+                for operand in operands(&self.nodes[index]).into_iter().flatten() {
+                    wanted[operand] = true;
+                }
+            }
+        }
+        (0..wanted.len()).filter(|&index| wanted[index]).collect()
+    }
+
+    pub(crate) fn is_whole(&self, node: usize) -> bool {
+        matches!(
+            self.nodes.get(node),
+            Some(Expression::Whole { .. } | Expression::WholeLiteral(_) | Expression::Arithmetic { .. })
+        )
+    }
+
+    pub(crate) fn is_double(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|node| lane_of_type(node) == Lane::Double)
+    }
+}
+
+fn compiled(node: &Node) -> Result<Expression, InvalidPlan> {
+    Ok(match node {
+        Node::Whole { column, bounds } => Expression::Whole { column: *column, bounds: bounds.parse()? },
+        Node::Double { column } => Expression::Double { column: *column },
+        Node::Presence { column } => Expression::Presence { column: *column },
+        Node::WholeLiteral { value } => Expression::WholeLiteral(number(value)?),
+        Node::DoubleLiteral { bits } => Expression::DoubleLiteral(f64::from_bits(*bits as u64)),
+        Node::Arithmetic { operator, left, right, bounds } => Expression::Arithmetic {
+            operator: *operator,
+            left: *left,
+            right: *right,
+            bounds: bounds.parse()?,
+        },
+        Node::DoubleArithmetic { operator, left, right } => {
+            Expression::DoubleArithmetic { operator: *operator, left: *left, right: *right }
+        }
+        Node::ToDouble { of } => Expression::ToDouble { of: *of },
+    })
+}
+
+fn operands(node: &Expression) -> [Option<usize>; 2] {
+    match *node {
+        Expression::Arithmetic { left, right, .. } | Expression::DoubleArithmetic { left, right, .. } => {
+            [Some(left), Some(right)]
+        }
+        Expression::ToDouble { of } => [Some(of), None],
+        _ => [None, None],
+    }
+}
+
+fn check(node: &Expression, before: &[Expression], columns: usize) -> Result<(), InvalidPlan> {
+    let operand_lane = match node {
+        Expression::DoubleArithmetic { .. } => Lane::Double,
+        _ => Lane::Wide,
+    };
+    for operand in operands(node).into_iter().flatten() {
+        if before.get(operand).map(lane_of_type) != Some(operand_lane) {
+            return Err(InvalidPlan(format!("node {} has the operand {operand}", before.len())));
+        }
+    }
+    match *node {
+        Expression::Whole { column, .. }
+        | Expression::Double { column }
+        | Expression::Presence { column }
+            if column >= columns =>
+        {
+            Err(InvalidPlan(format!("node {} is column {column} of {columns}", before.len())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `Wide` stands for whole numbers of either width.
+fn lane_of_type(node: &Expression) -> Lane {
+    match node {
+        Expression::Whole { .. } | Expression::WholeLiteral(_) | Expression::Arithmetic { .. } => Lane::Wide,
+        Expression::Presence { .. } => Lane::Presence,
+        _ => Lane::Double,
+    }
+}
+
+fn fill_literal(node: &Expression, slot: &mut Slot) {
+    match *node {
+        Expression::WholeLiteral(value) => match i64::try_from(value) {
+            Ok(value) => {
+                slot.lane = Lane::Narrow;
+                slot.narrow = vec![value; CHUNK];
+            }
+            Err(_) => slot.wide = vec![value; CHUNK],
+        },
+        Expression::DoubleLiteral(value) => slot.double = vec![value; CHUNK],
+        _ => {}
+    }
+}
+
+fn presence(column: &Column<'_>, rows: Rows<'_>, slot: &mut Slot) {
+    slot.has_nulls = !matches!(column.nulls, Nulls::None);
+    if slot.has_nulls {
+        slot.present.clear();
+        match rows {
+            Rows::Dense(start, count) => {
+                slot.present.extend((start..start + count).map(|row| u8::from(column.is_present(row))));
+            }
+            Rows::Listed(rows) => {
+                slot.present.extend(rows.iter().map(|&row| u8::from(column.is_present(row as usize))));
+            }
+        }
+    }
+}
+
+fn both_present(left: &Slot, right: &Slot, count: usize, slot: &mut Slot) {
+    slot.has_nulls = left.has_nulls || right.has_nulls;
+    if slot.has_nulls {
+        slot.present.clear();
+        match (left.has_nulls, right.has_nulls) {
+            (true, true) => slot.present.extend(left.present.iter().zip(&right.present).map(|(l, r)| l & r)),
+            (true, false) => slot.present.extend_from_slice(&left.present[..count]),
+            _ => slot.present.extend_from_slice(&right.present[..count]),
+        }
+    }
+}
+
+fn whole(column: &Column<'_>, rows: Rows<'_>, slot: &mut Slot) -> Result<(), Damaged> {
+    match column.values {
+        Values::Packed(packed) => unpacked(&packed, rows, &mut slot.narrow),
+        Values::Wide(data) => {
+            slot.wide.clear();
+            let value = |row: usize| i128::from_le_bytes(array(&data[row * 16..]));
+            match rows {
+                Rows::Dense(start, count) => slot.wide.extend((start..start + count).map(value)),
+                Rows::Listed(rows) => slot.wide.extend(rows.iter().map(|&row| value(row as usize))),
+            }
+        }
+        _ => return Err(Damaged("not whole numbers")),
+    }
+    Ok(())
+}
+
+/// A loop of its own for each of the usual widths, so that it has no branch.
+fn unpacked(packed: &Packed<'_>, rows: Rows<'_>, out: &mut Vec<i64>) {
+    out.clear();
+    let (base, data) = (packed.base, packed.data);
+    match (rows, packed.width) {
+        (_, 0) => out.resize(rows.count(), packed.shown(0)),
+        (Rows::Dense(start, count), 1) => {
+            out.extend(data[start..start + count].iter().map(|&v| base.wrapping_add(i64::from(v))));
+        }
+        (Rows::Dense(start, count), 2) => {
+            let stored = data[2 * start..2 * (start + count)].chunks_exact(2);
+            out.extend(stored.map(|v| base.wrapping_add(i64::from(u16::from_le_bytes(array(v))))));
+        }
+        (Rows::Dense(start, count), 4) if packed.word == 8 => {
+            let stored = data[4 * start..4 * (start + count)].chunks_exact(4);
+            out.extend(stored.map(|v| base.wrapping_add(i64::from(u32::from_le_bytes(array(v))))));
+        }
+        (Rows::Dense(start, count), 3) if packed.word == 8 => {
+            let stored = data[3 * start..].windows(8).step_by(3).take(count);
+            out.extend(stored.map(|v| base.wrapping_add((u64::from_le_bytes(array(v)) & 0xFF_FFFF) as i64)));
+        }
+        (Rows::Dense(start, count), 8) => {
+            let stored = data[8 * start..8 * (start + count)].chunks_exact(8);
+            out.extend(stored.map(|v| base.wrapping_add(i64::from_le_bytes(array(v)))));
+        }
+        (Rows::Dense(start, count), _) => out.extend((start..start + count).map(|row| packed.value(row))),
+        (Rows::Listed(rows), _) => out.extend(rows.iter().map(|&row| packed.value(row as usize))),
+    }
+}
+
+fn doubles(column: &Column<'_>, rows: Rows<'_>, slot: &mut Slot) -> Result<(), Damaged> {
+    let out = &mut slot.double;
+    out.clear();
+    match column.values {
+        Values::ConstantDouble(value) => out.resize(rows.count(), value),
+        Values::Doubles(data) => each(rows, out, |row| f64::from_le_bytes(array(&data[row * 8..]))),
+        Values::DoubleCodes(codes, entries) => {
+            let entries: Vec<f64> =
+                entries.chunks_exact(8).map(|entry| f64::from_le_bytes(array(entry))).collect();
+            // A row without a value has any code.
+            let none = f64::NAN;
+            each(rows, out, |row| entries.get(codes.code(row)).copied().unwrap_or(none));
+        }
+        // The same operations as `WarmDoubleVector`'s: base and number are below 2^52.
+        Values::ScaledDoubles(packed, divisor) => {
+            let bias = 4_503_599_627_370_496.0 - packed.base as f64;
+            let whole = |stored: u64| f64::from_bits(0x4330_0000_0000_0000 | stored);
+            each(rows, out, |row| (whole(packed.stored(row)) - bias) / divisor);
+        }
+        _ => return Err(Damaged("not doubles")),
+    }
+    Ok(())
+}
+
+fn each(rows: Rows<'_>, out: &mut Vec<f64>, value: impl Fn(usize) -> f64) {
+    match rows {
+        Rows::Dense(start, count) => out.extend((start..start + count).map(value)),
+        Rows::Listed(rows) => out.extend(rows.iter().map(|&row| value(row as usize))),
+    }
+}
+
+fn arithmetic(operator: Operator, left: &Slot, right: &Slot, count: usize, slot: &mut Slot) {
+    if slot.lane == Lane::Narrow {
+        slot.narrow.clear();
+        let pairs = left.narrow[..count].iter().zip(&right.narrow[..count]);
+        match operator {
+            Operator::Add => slot.narrow.extend(pairs.map(|(l, r)| l.wrapping_add(*r))),
+            Operator::Subtract => slot.narrow.extend(pairs.map(|(l, r)| l.wrapping_sub(*r))),
+            Operator::Multiply => slot.narrow.extend(pairs.map(|(l, r)| l.wrapping_mul(*r))),
+        }
+    } else {
+        slot.wide.clear();
+        let pairs = (0..count).map(|i| (left.whole(i), right.whole(i)));
+        match operator {
+            Operator::Add => slot.wide.extend(pairs.map(|(l, r)| l.wrapping_add(r))),
+            Operator::Subtract => slot.wide.extend(pairs.map(|(l, r)| l.wrapping_sub(r))),
+            Operator::Multiply => slot.wide.extend(pairs.map(|(l, r)| l.wrapping_mul(r))),
+        }
+    }
+}
+
+fn double_arithmetic(operator: Operator, left: &Slot, right: &Slot, count: usize, slot: &mut Slot) {
+    slot.double.clear();
+    let pairs = left.double[..count].iter().zip(&right.double[..count]);
+    match operator {
+        Operator::Add => slot.double.extend(pairs.map(|(l, r)| l + r)),
+        Operator::Subtract => slot.double.extend(pairs.map(|(l, r)| l - r)),
+        Operator::Multiply => slot.double.extend(pairs.map(|(l, r)| l * r)),
+    }
+}

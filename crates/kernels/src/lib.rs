@@ -1,0 +1,25 @@
+//! Filters and partial aggregates over encoded columns, as Spark's cached batches have them.
+//!
+//! An [`Aggregator`] is made of a [`Plan`] and is given batch after batch of one partition as [`Column`]s: bytes with the
+//! description of how values lie in them (docs/internals/column-layout.md). It keeps sums, counts and bounds per group
+//! and gives them out as bytes.
+//!
+//! Invariant: whole numbers are exact. Before a batch is looked at, the range of every intermediate value follows
+//! from the columns' encodings; a batch in which a value might leave its type is refused as a whole, with nothing
+//! changed ([`Outcome::Refused`]), and its rules of overflow are left to the caller. Doubles are added in the order of
+//! rows. It does no I/O, and what it is given cannot make it read outside.
+
+#![forbid(unsafe_code)]
+
+mod aggregator;
+mod column;
+mod eval;
+mod filter;
+mod groups;
+mod plan;
+mod range;
+mod sums;
+
+pub use aggregator::{Aggregator, Outcome};
+pub use column::{Codes, Column, Damaged, Nulls, Packed, Text, Values};
+pub use plan::{Aggregate, Bounds, Filter, InvalidPlan, Node, Operator, Plan};

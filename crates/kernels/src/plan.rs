@@ -1,0 +1,122 @@
+//! What to compute: a list of nodes, each of columns, literals or earlier nodes; filters, keys and aggregates over them.
+//!
+//! Fields that a variant's line explains have no line of their own.
+
+#![allow(missing_docs)]
+
+use serde::Deserialize;
+
+/// A filter and a partial aggregate over the columns of a scan.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Number of columns that each batch has.
+    pub columns: usize,
+    /// Expressions. A node refers only to nodes before it.
+    pub nodes: Vec<Node>,
+    /// A row counts where all of these are true.
+    pub filters: Vec<Filter>,
+    /// Columns of whole numbers or text that rows are grouped by; none: all rows are one group.
+    pub keys: Vec<usize>,
+    /// What is computed per group.
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// The least and the greatest value of a type, both included, as decimal text: JSON has no numbers of 128 bits.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Least value.
+    pub least: String,
+    /// Greatest value.
+    pub greatest: String,
+}
+
+/// One expression. Whole numbers are integers, days, microseconds, and decimals by their unscaled value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Node {
+    /// Whole numbers of a column whose type has these bounds.
+    Whole { column: usize, bounds: Bounds },
+    /// Doubles of a column.
+    Double { column: usize },
+    /// A column of which only nulls are looked at.
+    Presence { column: usize },
+    /// A whole number.
+    WholeLiteral { value: String },
+    /// A double, by its bits.
+    DoubleLiteral { bits: i64 },
+    /// Sum, difference or product of whole numbers, in a type with these bounds.
+    Arithmetic { operator: Operator, left: usize, right: usize, bounds: Bounds },
+    /// The same of doubles.
+    DoubleArithmetic { operator: Operator, left: usize, right: usize },
+    /// The double nearest to a whole number.
+    ToDouble { of: usize },
+}
+
+/// What is done with two numbers.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+/// A predicate. It is not true where a value is null.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Filter {
+    /// The node has a value.
+    Present { node: usize },
+    /// The whole number lies in these bounds.
+    Within { node: usize, bounds: Bounds },
+    /// The whole number is one of these, as decimal text.
+    AnyOf { node: usize, values: Vec<String> },
+    /// Left compared with right, both whole or both doubles. NaN equals itself and is above all else; zeros are equal.
+    Compare { comparison: Comparison, left: usize, right: usize },
+    /// The text of a column is one of these, byte by byte.
+    TextAnyOf { column: usize, values: Vec<Vec<u8>> },
+}
+
+/// How two numbers are compared.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// What is computed per group, of rows where the node has a value.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Aggregate {
+    /// How many rows have a value.
+    Count { node: usize },
+    /// The exact sum of whole numbers; with bounds, a sum that might leave them refuses its batch.
+    Sum { node: usize, bounds: Option<Bounds> },
+    /// The sum of doubles in the order of rows, from 0.0.
+    DoubleSum { node: usize },
+    /// The least value; of doubles that are equal the first.
+    Least { node: usize },
+    /// The greatest value; of doubles that are equal the first.
+    Greatest { node: usize },
+}
+
+/// A plan that cannot be computed: says what of it is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("the plan of an aggregate is wrong: {0}")]
+pub struct InvalidPlan(pub(crate) String);
+
+impl Bounds {
+    pub(crate) fn parse(&self) -> Result<(i128, i128), InvalidPlan> {
+        Ok((number(&self.least)?, number(&self.greatest)?))
+    }
+}
+
+pub(crate) fn number(text: &str) -> Result<i128, InvalidPlan> {
+    text.parse().map_err(|_| InvalidPlan(format!("{text} is no whole number of 128 bits")))
+}

@@ -1,0 +1,122 @@
+package io.warmset.spark
+
+import io.warmset.spark.kernels.{KernelCompiler, KernelPlan}
+import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{ColumnarToRowExec, FilterExec, ProjectExec, SparkPlan}
+import org.apache.spark.sql.execution.aggregate.HashAggregateExec
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.types._
+
+/**
+ * Puts our aggregate in the place of a partial one above projections and filters of a cached scan of ours.
+ *
+ * Invariant: what is replaced gives the same buffers; where something of it is not known, Spark's plan stays, and the
+ * node above the scan says why. To be applied where cached scans are read as columns.
+ */
+object UseKernels extends Rule[SparkPlan] {
+  /** Groups that are worth keeping apart here: with more of them, Spark's own hash table gives out fewer rows. */
+  private val GroupsMax = 4096
+
+  override def apply(plan: SparkPlan): SparkPlan =
+    if (WarmsetConf.Kernels.read(conf)) {
+      plan.transformUp {
+        case aggregate: HashAggregateExec if isPartial(aggregate) => replaced(aggregate)
+      }
+    } else {
+      plan
+    }
+
+  private def isPartial(aggregate: HashAggregateExec): Boolean =
+    aggregate.aggregateExpressions.nonEmpty && aggregate.aggregateExpressions.forall(_.mode == Partial) &&
+      aggregate.requiredChildDistributionExpressions.isEmpty && !aggregate.isStreaming
+
+  private def replaced(aggregate: HashAggregateExec): SparkPlan =
+    Below.of(aggregate).fold[SparkPlan](aggregate) { below =>
+      compiled(aggregate, below) match {
+        case Right(plan) =>
+          val node = WarmsetAggregateExec(below.keys, below.aggregates, below.conditions, aggregate.output, plan, below.columns)
+          aggregate.logicalLink.foreach(node.setLogicalLink)
+          node
+        case Left(reason) => because(aggregate, below.columns, reason)
+      }
+    }
+
+  private def compiled(aggregate: HashAggregateExec, below: Below): Either[String, KernelPlan] = {
+    val expected = aggregate.groupingExpressions.map(_.toAttribute) ++
+      aggregate.aggregateExpressions.flatMap(_.aggregateFunction.inputAggBufferAttributes)
+    if (aggregate.output.map(_.exprId) != expected.map(_.exprId)) {
+      Left("the aggregate gives out other columns than keys and buffers")
+    } else {
+      tooManyGroups(below).toLeft(()).flatMap { _ =>
+        KernelCompiler.compile(below.keys, below.aggregates, below.conditions, below.columns.output)
+      }
+    }
+  }
+
+  private def tooManyGroups(below: Below): Option[String] = {
+    val statistics = scan(below.columns).map(_.relation.computeStats().attributeStats)
+    val counts = below.keys.map {
+      case a: Attribute => statistics.flatMap(_.get(a)).flatMap(_.distinctCount)
+      case _ => None
+    }
+    val unbounded = below.keys.zip(counts).collectFirst { case (key, None) if !isSmall(key.dataType) => key }
+    val groups = counts.flatten.product
+    if (groups > GroupsMax) Some(s"about $groups groups")
+    else unbounded.map(key => s"how many values ${key.name} has is not known: spark.warmset.statistics.enabled")
+  }
+
+  /** Types of which few values are to be expected. */
+  private def isSmall(dataType: DataType): Boolean = dataType match {
+    case ByteType | ShortType | _: StringType => true
+    case _ => false
+  }
+
+  private def scan(columns: SparkPlan): Option[InMemoryTableScanExec] = columns match {
+    case ReadCacheAsColumns.OurScan(scan) => Some(scan)
+    case above: CachedColumnsExec => scan(above.child)
+    case _ => None
+  }
+
+  private def because(aggregate: SparkPlan, columns: SparkPlan, reason: String): SparkPlan = aggregate.transformUp {
+    case rows: ColumnarToRowExec if rows.child eq columns =>
+      ColumnarToRowExec(columns match {
+        case above: CachedColumnsExec => above.copy(noKernels = Some(reason))
+        case scan => CachedColumnsExec(scan, scan.vectorTypes, noKernels = Some(reason))
+      })
+  }
+
+  /** What an aggregate does, in terms of the columns that a cached scan gives. */
+  private final case class Below(
+      keys: Seq[NamedExpression],
+      aggregates: Seq[AggregateExpression],
+      conditions: Seq[Expression],
+      columns: SparkPlan)
+
+  private object Below {
+    def of(aggregate: HashAggregateExec): Option[Below] =
+      through(Below(aggregate.groupingExpressions, aggregate.aggregateExpressions, Nil, aggregate.child))
+
+    private def through(below: Below): Option[Below] = below.columns match {
+      case project: ProjectExec if project.projectList.forall(_.deterministic) =>
+        val of = project.projectList.collect { case alias: Alias => alias.exprId -> alias.child }.toMap
+        def inlined[E <: Expression](e: E): E = e.transform {
+          case a: Attribute if of.contains(a.exprId) => of(a.exprId)
+        }.asInstanceOf[E]
+        through(Below(
+          below.keys.map {
+            case a: Attribute => of.get(a.exprId).fold[NamedExpression](a) {
+              case named: NamedExpression => named
+              case other => Alias(other, a.name)(a.exprId)
+            }
+            case other => inlined(other)
+          },
+          below.aggregates.map(inlined), below.conditions.map(inlined), project.child))
+      case filter: FilterExec if filter.condition.deterministic =>
+        through(below.copy(conditions = filter.condition +: below.conditions, columns = filter.child))
+      case rows: ColumnarToRowExec if scan(rows.child).isDefined => Some(below.copy(columns = rows.child))
+      case _ => None
+    }
+  }
+}

@@ -1,0 +1,161 @@
+package io.warmset.spark
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.aggregate.HashAggregateExec
+import org.apache.spark.sql.types._
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Aggregates on encoded columns: where they are used, what they answer, and why not. */
+class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
+  private def facts: DataFrame = spark.range(0, 20000, 1, 2).selectExpr("id",
+    "cast(id % 5 as byte) b8", "cast(id % 300 - 150 as short) sm", "if(id % 7 = 0, null, cast(id % 500 as int)) i",
+    "xxhash64(id) l", "date_add(date'2020-01-01', cast(id % 900 as int)) day",
+    "concat('s', id % 5) s", "if(id % 3 = 0, null, concat('t', id % 4)) t", "uuid() u",
+    "cast(id % 6000 as decimal(15,2)) / 7 q", "cast(id % 6000 / 4.0 as decimal(15,2)) price",
+    "cast(id % 11 / 100.0 as decimal(15,2)) discount", "cast(id % 9 / 100.0 as decimal(15,2)) tax",
+    "cast(id as decimal(30,5)) * 1000000000000000 wide", "cast(id % 40 as double) / 8 d", "id % 2 = 0 flag")
+
+  private def withFacts(body: => Unit): Unit = withCached(facts)(body)
+
+  private def reason(text: String): String = {
+    val nodes = planNodes(spark.sql(text))
+    assert(!nodes.exists(_.isInstanceOf[WarmsetAggregateExec]), text)
+    val df = spark.sql(text)
+    df.collect()
+    planNodes(df).collectFirst { case c: CachedColumnsExec if c.noKernels.isDefined => c.noKernels.get }.getOrElse("")
+  }
+
+  test("the queries of TPC-H that this is for") {
+    withFacts {
+      val q1 = "select s, t, sum(price), sum(price * (1 - discount)), sum(price * (1 - discount) * (1 + tax)), avg(price), " +
+        "avg(discount), count(*) from facts where day <= date'2020-01-01' + interval '800' day group by s, t"
+      assert(compare(q1, isNative = true).length == 25)
+      val q6 = "select sum(price * discount) from facts where day >= date'2020-02-01' and day < date'2021-02-01' " +
+        "and discount between 0.05 and 0.07 and price < 900"
+      assert(compare(q6, isNative = true).length == 1)
+    }
+  }
+
+  test("every function of every type, with and without keys") {
+    withFacts {
+      for (keys <- Seq("", "b8", "s, t", "sm", "i", "t, day")) {
+        val functions = for (c <- Seq("b8", "sm", "i", "l", "id", "price", "wide", "d")) yield {
+          val sum = if (c == "l") "count(l)" else s"sum($c)"
+          s"$sum, avg($c), min($c), max($c), count($c)"
+        }
+        compare(s"select ${if (keys.isEmpty) "" else keys + ","} ${functions.mkString(", ")}, count(1) from facts " +
+          (if (keys.isEmpty) "" else s"group by $keys"), isNative = true)
+      }
+      compare("select min(day), max(day), count(s), count(t), count(flag) from facts where t is not null", isNative = true)
+    }
+  }
+
+  test("filters of all kinds") {
+    withFacts {
+      for (filter <- Seq("i between 100 and 200", "i > 100 and i * 2 <= 100", "i in (3, 4, 1000, null)", "s = 's3'", "t in ('t1', 'zz')",
+          "price < 100", "price = 2.25", "d >= 2.5", "d < double('nan')",
+          "2 <= b8", "b8 < sm", "wide > 5000000000000000000", "i + b8 > 300",
+          "day > date'2021-01-01' and i is not null and t is not null", "price * discount < 12.5", "d = -0.0")) {
+        // Adaptive execution needs no aggregate where it sees that there are no rows.
+        val isEmpty = filter == "i > 100 and i * 2 <= 100"
+        val answer = compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = !isEmpty)
+        assert(answer.isEmpty == isEmpty, filter)
+      }
+    }
+  }
+
+  test("no rows, no batches, one row") {
+    for (rows <- Seq("id < 0", "id = 77")) {
+      withCached(facts.where(rows)) {
+        // Adaptive execution needs no aggregate where it sees that there are no rows.
+        compare("select s, sum(price), avg(d) from facts group by s", isNative = rows != "id < 0")
+        compare("select sum(price), avg(d), min(i), count(*), sum(d), sum(id) from facts", isNative = true)
+      }
+    }
+    withFacts {
+      compare("select sum(price), avg(d), min(i), count(*), sum(d), sum(id) from facts where id < -5", isNative = true)
+    }
+  }
+
+  test("sums that leave their type: null, an error, or wrapped, as Spark has it") {
+    for (ansi <- Seq("true", "false")) {
+      withSetting("spark.sql.ansi.enabled", ansi) {
+        withCached(spark.range(0, 100, 1, 1).selectExpr("id", "9223372036854775807 - id as l", "cast(repeat('9', 38) as decimal(38,0)) w",
+            "cast(id as int) * 20000000 i", "cast(99999999999999.9 as decimal(15,1)) p")) {
+          for (sum <- Seq("sum(l)", "sum(w)", "avg(w)", "sum(w - w)", "sum(l + id)", "sum(i * 2)", "sum(w * 10)", "sum(p * p * p)",
+              "sum(-l)", "max(w)", "sum(w) + sum(l)")) {
+            compare(s"select $sum, count(*) from facts")
+            compare(s"select cast(id % 3 as byte) k, $sum from facts group by k")
+          }
+        }
+      }
+    }
+  }
+
+  test("doubles are added in the order of rows") {
+    withCached(spark.range(0, 20000, 1, 1).selectExpr("cast(id % 3 as byte) k", "sqrt(id) * pow(-3, id % 40) d", "id / 7 e")) {
+      compare("select sum(d), avg(e), sum(d * e - 3), avg(d) from facts", isNative = true)
+      compare("select k, sum(d), avg(e), sum(d * e - 3), avg(d) from facts where e > 5 group by k", isNative = true)
+    }
+  }
+
+  test("what is not computed here says why") {
+    withFacts {
+      for ((query, why) <- Seq(
+          "select sum(i) filter (where i > 3) from facts" -> "filter of its own",
+          "select stddev(d) from facts" -> "function stddev",
+          "select sum(price) from facts where s like 'a%b'" -> "expression length(s",
+          "select flag, count(*) from facts group by flag" -> "key flag of type BOOLEAN",
+          "select upper(s), count(*) from facts group by upper(s)" -> "is no column",
+          "select id, count(*) from facts group by id" -> "groups",
+          "select sum(q * q) from facts" -> "rounded",
+          "select sum(price) from facts where rand(3) < 0.5" -> "")) {
+        assert(reason(query).contains(why), s"$query: ${reason(query)}")
+        if (!query.contains("rand")) compare(query)
+      }
+    }
+  }
+
+  test("keys of which there may be many need statistics") {
+    withSetting("spark.warmset.statistics.enabled", "false") {
+      withFacts {
+        assert(reason("select i, count(*) from facts group by i").contains("spark.warmset.statistics.enabled"))
+        compare("select u, count(*) from facts group by u", isNative = true)
+        compare("select s, sm, count(*), sum(d) from facts group by s, sm", isNative = true)
+      }
+    }
+  }
+
+  test("off, and counted") {
+    withFacts {
+      val query = "select s, sum(price) from facts group by s"
+      spark.conf.set(Kernels, "false")
+      assert(!uses(query))
+      spark.conf.set(Kernels, "true")
+      val df = spark.sql(query)
+      df.collect()
+      val node = planNodes(df).collectFirst { case n: WarmsetAggregateExec => n }.get
+      assert(node.metrics("numOutputRows").value == 10)
+      assert(node.metrics("numBatches").value == 40 && node.metrics("numBatchesByRows").value == 0)
+      assert(node.simpleString(100).contains("functions=[partial_sum(price"), node.simpleString(100))
+      assert(!planNodes(df).exists(partial))
+    }
+  }
+
+  private def partial(node: SparkPlan): Boolean = node match {
+    case a: HashAggregateExec => a.aggregateExpressions.exists(_.mode.toString == "Partial")
+    case _ => false
+  }
+
+  test("a thing that is cached from an aggregate, a union, and a subquery") {
+    withFacts {
+      compare("select s, sum(price) from facts group by s union all select s, count(*) from facts group by s", isNative = true)
+      compare("select count(*) from facts where price > (select avg(price) from facts)")
+      compare("select k, max(n) from (select s k, count(*) n, b8 from facts group by s, b8) group by k", isNative = true)
+      val df = spark.sql("select s, sum(price) p, cast(sum(d) as double) d from facts group by s").cache()
+      try assert(df.collect().length == 5)
+      finally df.unpersist(blocking = true)
+    }
+  }
+}
