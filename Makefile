@@ -24,6 +24,7 @@ WHEEL := target/wheel/.stamp
 INSTALLED := .venv-package/.installed
 PACKAGE := .venv-package/bin/python
 PACKAGE_SOURCES := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
+SITE := target/stamps/site
 BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
 export PYTHONPATH := $(CURDIR)/bench
 export PYTHONDONTWRITEBYTECODE := 1
@@ -51,7 +52,7 @@ bench:
 bench-demo: demo
 
 .PHONY: bench-spark-sql
-bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp
+bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp .venv-peers/.stamp
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
 
@@ -77,7 +78,7 @@ bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
 .PHONY: bench-python
-bench-python: $(INSTALLED)
+bench-python: $(INSTALLED) .venv-package/.peers
 	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-tier-daemon
@@ -94,11 +95,14 @@ bench-sim: $(STAMPS)/base
 
 .PHONY: test
 test: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-python test-bench ## Set up and pass the tests
+	@echo "SKIPPED test-release: two cross builds and an emulator take a quarter of an hour; make test-full has it" >&2
 
 .PHONY: test-full
-test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package ## The same with a second Spark in all suites and all quick benchmarks
+test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-torch ## The same with a second Spark in all suites, PyTorch, a release and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark
+	version=$$(sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml) && \
+		$(MAKE) release VERSION=$$version REHEARSE=1 && $(MAKE) test-release VERSION=$$version
 
 .PHONY: test-rust
 test-rust: $(STAMPS)/base
@@ -141,13 +145,23 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-python
-test-python: $(JAR) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
-	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --durations 15 $(WORKERS) $(PYTEST_ARGS)
+test-python: $(JAR) $(SITE) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
+	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --ignore tests/release --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
 # From the wheel, in an environment that has nothing of this tree; without the paths of the others.
 .PHONY: test-package
 test-package: $(INSTALLED)
 	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
+
+.venv-torch/.stamp: etc/python/torch.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-torch $<
+	@touch $@
+
+# Not in `make test`: what PyTorch brings takes some GB.
+.PHONY: test-torch
+test-torch: $(WHEEL) .venv-torch/.stamp
+	@.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
+	env -u PYTHONPATH .venv-torch/bin/python -m pytest -q -rs -o pythonpath= --confcutdir tests/python tests/python/test_torch.py
 
 # What `cargo fuzz` asks of the compiler for coverage; this part needs no nightly one.
 FUZZ := --locked --target-dir target/fuzz
@@ -182,7 +196,7 @@ test-bench-spark:
 # ---- checks -----------------------------------------------------------------------------------------------------
 
 .PHONY: check
-check: check-rust check-licences check-python check-tree ## Check format, lints, docs, licences and the dependency rule
+check: check-rust check-licences check-python check-tree check-site ## Check format, lints, docs, licences and the dependency rule
 
 .PHONY: check-rust
 check-rust: $(STAMPS)/check
@@ -199,17 +213,20 @@ check-licences: $(STAMPS)/deny
 
 .PHONY: check-python
 check-python: .venv/.stamp
-	$(PY) -m ruff format --check bench tests scripts python
-	$(PY) -m ruff check bench tests scripts python
+	$(PY) -m ruff format --check bench tests scripts python etc/site
+	$(PY) -m ruff check bench tests scripts python etc/site
 
 .PHONY: check-tree
 check-tree: .venv/.stamp
 	$(PY) -m pytest -q tests/tree
 
+.PHONY: check-site
+check-site: site
+
 .PHONY: format
 format: .venv/.stamp $(STAMPS)/check ## Format all sources
 	cargo fmt --all
-	$(PY) -m ruff format bench tests scripts python
+	$(PY) -m ruff format bench tests scripts python etc/site
 
 .PHONY: reference
 reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
@@ -217,9 +234,20 @@ reference: $(JAR) .venv/.stamp ## Write docs/reference again from the sources
 	jars=$$($(PY) -c 'import pyspark; print(pyspark.__path__[0])')/jars; \
 	java -cp "$(JAR):$$jars/*" io.warmset.spark.ConfReference docs/reference/spark-keys.md
 
+# Its warnings are errors: a link or an anchor that leads nowhere, a page that no menu has.
+.PHONY: site
+site: $(SITE) ## Build the documentation's site, target/site/index.html
+$(SITE): .venv-site/.stamp $(shell find docs etc/site -type f) README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md
+	@NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --strict -f etc/site/mkdocs.yml -d $(CURDIR)/target/site
+	@mkdir -p $(@D) && touch $@
+
+.venv-site/.stamp: etc/python/site.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-site $<
+	@touch $@
+
 # ---- what the steps need ----------------------------------------------------------------------------------------
 
-$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/fio $(STAMPS)/direct $(STAMPS)/guest: $(STAMPS)/%: scripts/setup.sh
+$(STAMPS)/base $(STAMPS)/check $(STAMPS)/test $(STAMPS)/blas $(STAMPS)/deny $(STAMPS)/programs $(STAMPS)/fio $(STAMPS)/direct $(STAMPS)/guest $(STAMPS)/cross $(STAMPS)/emulated: $(STAMPS)/%: scripts/setup.sh
 	@scripts/setup.sh $*
 	@mkdir -p $(@D) && touch $@
 
@@ -237,6 +265,10 @@ $(STAMPS)/maven: spark/pom.xml $(STAMPS)/base
 
 .venv-43/.stamp: etc/python/spark-4.3.txt $(STAMPS)/base
 	@scripts/setup.sh venv .venv-43 $<
+	@touch $@
+
+.venv-peers/.stamp: etc/python/peers.txt $(STAMPS)/base
+	@scripts/setup.sh venv .venv-peers $<
 	@touch $@
 
 .PHONY: native
@@ -258,10 +290,14 @@ $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
 	@scripts/setup.sh venv .venv-package $<
 	@touch $@
 
+.venv-package/.peers: bench/python/requirements.txt .venv-package/.stamp
+	@scripts/setup.sh venv .venv-package $<
+	@touch $@
+
 .PHONY: wheel
 wheel: $(WHEEL) ## Build dist/warmset-*.whl: Python module, command, preload library and Spark plugin
 $(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
-	@rm -rf dist
+	@rm -f dist/warmset-*.whl
 	PATH="$(CURDIR)/.venv-package/bin:$$PATH" WARMSET_JAR=$(CURDIR)/$(JAR) $(PACKAGE) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 		--no-build-isolation --wheel-dir dist .
 	@mkdir -p $(@D) && touch $@
@@ -269,6 +305,27 @@ $(WHEEL): $(JAR) $(RUST_SOURCES) $(PACKAGE_SOURCES) .venv-package/.stamp
 $(INSTALLED): $(WHEEL) .venv-package/.stamp
 	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/warmset-*.whl
 	@touch $@
+
+.venv-release/.stamp: etc/python/release.txt $(STAMPS)/cross
+	@scripts/setup.sh venv .venv-release $<
+	@touch $@
+
+# What is in the way is said before anything is installed or built.
+RELEASE := scripts/release.py $(VERSION) $(if $(REHEARSE),--rehearse)
+.PHONY: release
+release: ## Build what version VERSION=x publishes into dist/x: wheels, jars, POM, sources, checksums (REHEARSE=1: any tree)
+	@test -n "$(VERSION)" || { echo "make release VERSION=x [REHEARSE=1]" >&2; exit 2; }
+	@python3 $(RELEASE) --check
+	@$(MAKE) .venv-release/.stamp $(STAMPS)/maven
+	@PATH="$(CURDIR)/.venv-release/bin:$$PATH" .venv-release/bin/python $(RELEASE)
+
+.PHONY: test-release
+test-release: .venv-package/.stamp $(STAMPS)/emulated ## Try what `make release` built: its files, AArch64 in an emulator, all tests of the package
+	@test -n "$(VERSION)" || { echo "make test-release VERSION=x" >&2; exit 2; }
+	$(PACKAGE) -m pytest -q -rs -o pythonpath=scripts --confcutdir tests/release tests/release --release dist/$(VERSION)
+	@rm -f $(INSTALLED)
+	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/$(VERSION)/*_$$(uname -m).whl
+	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
 
 $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the licences of all that crates of this workspace link, as one text. usage: notices.py CRATE...
+"""Writes the licences of all that crates of this workspace link, as one text.
+
+usage: notices.py [--target T]... CRATE...
 
 Crates of the workspace and what is only run while it is built (procedural macros, build scripts) are left out.
 Equal texts are written once. A crate whose sources have no licence file is listed with the licence it names.
@@ -7,6 +9,7 @@ Equal texts are written once. A crate whose sources have no licence file is list
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -16,14 +19,17 @@ LICENCE_FILES = ("license", "licence", "copying", "copyright", "notice", "unlice
 RULE = "=" * 100
 
 
-def metadata() -> dict:
-    """What cargo says of this workspace's packages, for this machine's target."""
-    host = next(
-        line.split()[1]
-        for line in subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
-        if line.startswith("host:")
-    )
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", host]
+def host() -> str:
+    """This machine's target."""
+    said = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
+    return next(line.split()[1] for line in said.splitlines() if line.startswith("host:"))
+
+
+def metadata(targets: list[str]) -> dict:
+    """What cargo says of this workspace's packages, for these targets together."""
+    command = ["cargo", "metadata", "--locked", "--format-version", "1"]
+    for target in targets:
+        command += ["--filter-platform", target]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -73,6 +79,8 @@ def notices(packages: list[dict]) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: notices.py CRATE...")
-    sys.stdout.write(notices(linked(metadata(), sys.argv[1:])))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", action="append", help="a target of the compiler (default: this machine's)")
+    parser.add_argument("crates", nargs="+", metavar="CRATE")
+    options = parser.parse_args()
+    sys.stdout.write(notices(linked(metadata(options.target or [host()]), options.crates)))

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | maven | venv DIR REQUIREMENTS
+# usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | cross | emulated | maven |
+#        venv DIR REQUIREMENTS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -221,6 +222,44 @@ guest() {
     has rustup && rustup target add x86_64-unknown-linux-musl >&2 || true
 }
 
+# The compiler's libraries for both architectures of a release.
+cross() {
+    local target
+    base
+    for target in x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu; do
+        [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] && continue
+        has rustup || die "please install Rust's standard library for $target; with rustup: rustup target add $target"
+        rustup target add "$target" >&2
+    done
+    has readelf || packages binutils
+}
+
+# An emulator of AArch64 and Debian's Python and C++ library for it, unpacked below target/aarch64 and not installed; without them the
+# tests of the wheel for AArch64 are skipped.
+emulated() {
+    local at=$PWD/target/aarch64 suite apt package
+    suite=$(. /etc/os-release && [ "$ID" = debian ] && echo "$VERSION_CODENAME") || suite=
+    if [ -z "$suite" ] || [ "$(uname -m)" != x86_64 ]; then
+        say "the tests of the wheel for AArch64 take qemu-user-static and a Python from Debian on x86-64, and this is another system"
+        return 0
+    fi
+    rm -rf "$at"
+    mkdir -p "$at/apt/lists/partial" "$at/apt/cache/archives/partial" "$at/root"
+    : >"$at/apt/status"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" >"$at/apt/list"
+    # Its own lists and state: nothing of this system's packages changes.
+    apt=(-qq -o "Dir::State=$at/apt" -o "Dir::State::status=$at/apt/status" -o "Dir::Cache=$at/apt/cache"
+        -o "Dir::Etc::SourceList=$at/apt/list" -o Dir::Etc::SourceParts=- -o APT::Sandbox::User=root)
+    say "fetching qemu-user-static and Python for AArch64"
+    (cd "$at/apt" && apt-get "${apt[@]}" update >&2 && apt-get "${apt[@]}" download qemu-user-static >&2)
+    dpkg-deb --fsys-tarfile "$at"/apt/qemu-user-static*.deb | tar -x -C "$at" ./usr/bin/qemu-aarch64-static
+    apt+=(-o APT::Architecture=arm64 -o APT::Architectures=arm64)
+    apt-get "${apt[@]}" update >&2
+    apt-get "${apt[@]}" install -y --no-install-recommends --download-only python3 libstdc++6 >&2
+    for package in "$at"/apt/cache/archives/*.deb; do dpkg-deb -x "$package" "$at/root"; done
+    rm -r "$at/apt"
+}
+
 # What the benchmark of the direct path drives.
 fio_and_sqlite() {
     local missing=()
@@ -282,7 +321,9 @@ case ${1:-} in
     fio) fio_and_sqlite ;;
     direct) direct_tools ;;
     guest) guest ;;
+    cross) cross ;;
+    emulated) emulated ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
-    *) die "usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | maven | venv DIR REQUIREMENTS" ;;
+    *) die "there is no step '${1:-}': the head of scripts/setup.sh lists them" ;;
 esac

@@ -6,6 +6,7 @@ node. Afterwards nothing is left in the directories where executors kept data.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,12 +137,27 @@ def test_required_stops_the_application(launch: Launch, cluster: Cluster, tmp_pa
 
 
 @pytest.mark.usefixtures("only_with_plugin")
+def test_the_containers_of_the_page_on_clusters_have_the_pool_that_it_names(launch: Launch) -> None:
+    page = (paths.REPOSITORY / "docs" / "operating" / "clusters.md").read_text()
+    (named,) = re.findall(r"^\| cached data \|.* ([0-9.]+) GiB \|$", page, re.MULTILINE)
+    commands = re.findall(r"^ *spark-submit .*(?:\n +.*)*", page, re.MULTILINE)
+    assert len(commands) == 2
+    for command in commands:
+        conf = dict(re.findall(r"--conf ([\w.-]+)=(\S+)", command))
+        assert conf["spark.plugins"] == "io.warmset.spark.WarmsetPlugin"
+        sizes = {key: conf[key] for key in ("spark.executor.memory", "spark.executor.memoryOverhead")}
+        with launch.warm(VERSION) as driver:
+            _, _, pool = driver.call("spread.container", conf=sizes)
+        assert f"{pool / (1 << 30):.1f}" == named
+
+
+@pytest.mark.usefixtures("only_with_plugin")
 def test_executors_in_containers_of_their_own_are_not_killed(launch: Launch, tmp_path: Path) -> None:
     """Two executors in memory cgroups of the size that Kubernetes is asked for, with the pool that they have there."""
-    container = {"spark.executor.memory": "512m", "spark.executor.memoryOverhead": "640m"}
+    container = {"spark.executor.memory": "512m", "spark.executor.memoryOverhead": "768m"}
     with launch.warm(VERSION) as driver:
         heap, overhead, pool = driver.call("spread.container", conf=container)
-    assert pool == 256 << 20, "640 MiB, less the 384 that a JVM gets by default"
+    assert pool == 256 << 20, "768 MiB, less 384 for the JVM and 128 for writing"
     with (
         memory_group("executor-0", heap + overhead) as first,
         memory_group("executor-1", heap + overhead) as second,

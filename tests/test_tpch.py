@@ -16,6 +16,7 @@ import pytest
 from e2e import paths
 from e2e.child import SparkChild
 from e2e.launch import Launch
+from harness import tpch
 
 SCALE_FACTOR = 0.05
 QUERIES = range(1, 23)
@@ -39,7 +40,7 @@ BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "128k"}
 
 def query_text(number: int) -> str:
     """The query with the specification's validation parameters."""
-    return (paths.TESTS / "tpch_queries" / f"q{number:02d}.sql").read_text()
+    return tpch.validation(number)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,18 +17,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from e2e.browser import headless, needs_a_browser
 from e2e.child import SparkChild
 from e2e.launch import Launch
 from scenarios.ui import HOSTILE, PLAIN
-from selenium import webdriver
 from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.support.ui import WebDriverWait
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-CHROMEDRIVER = shutil.which("chromedriver") or shutil.which("chromium.chromedriver")
 ROWS = 3_000_000
 MEMORY_BYTES = 48 << 20
 CONF = {
@@ -44,7 +41,7 @@ WIDE, NARROW = (1500, 1400), (520, 1400)
 
 pytestmark = [
     pytest.mark.usefixtures("only_with_plugin"),
-    pytest.mark.skipif(not (CHROMIUM and CHROMEDRIVER), reason="needs chromium and chromedriver: `make test` installs"),
+    needs_a_browser,
 ]
 
 
@@ -65,20 +62,9 @@ def base(child: SparkChild) -> str:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
-    """A browser with a new profile and no business outside."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (
-        "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
-        "disable-component-update", "disable-sync", f"user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):  # fmt: skip
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
-    try:
-        yield driver
-    finally:
-        driver.quit()
+    """A browser for all tests here."""
+    with headless(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
 
 
 @pytest.fixture

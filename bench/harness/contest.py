@@ -6,8 +6,7 @@ machine that slows down slows all of them. The first rounds are warm-ups and are
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,13 +36,12 @@ class Player:
     timings: dict[str, list[dict]] = field(default_factory=dict)
     answers: dict[str, list] = field(default_factory=dict)
     died: EngineDied | None = None
-    dropped: bool = False
     peak_bytes: int | None = None
 
     @property
     def alive(self) -> bool:
         """Whether it still plays."""
-        return self.engine is not None and self.died is None and not self.dropped
+        return self.engine is not None and self.died is None
 
     def median(self, query: str, what: str = "seconds") -> float:
         """The median over the kept rounds."""
@@ -74,7 +72,6 @@ class Player:
             "group_peak_bytes": self.peak_bytes,
             "materialise": self.materialise,
             "timings": self.timings,
-            "dropped": self.dropped,
             "died": None if self.died is None else {"reason": self.died.reason, "step": self.died.step,
                                                     "detail": self.died.detail},
         }  # fmt: skip
@@ -144,27 +141,6 @@ def run_once(player: Player, query: Query, number: int, keep: bool) -> None:
     player.answers[query.name] = answer.pop("rows")
     if keep:
         player.timings.setdefault(query.name, []).append(answer)
-
-
-def drop_hopeless(
-    players: Iterable[Player], queries: Sequence[Query], factor: float, best: dict[str, float] | None = None
-) -> list[Player]:
-    """Stops stock engines that on no query come within `factor` of the best stock engine; returns them.
-
-    `best` holds the best medians of batches before, and is brought up to date.
-    """
-    stock = [player for player in players if player.alive and not player.spec.is_warmset]
-    best = {} if best is None else best
-    for query in queries:
-        known = [player.median(query.name) for player in stock if player.timings.get(query.name)]
-        best[query.name] = min([*known, best.get(query.name, math.inf)])
-    dropped = [
-        player for player in stock if all(player.median(query.name) > factor * best[query.name] for query in queries)
-    ]
-    for player in dropped:
-        player.dropped = True
-        player.engine.close()
-    return dropped
 
 
 def answers_equal(players: Sequence[Player], queries: Sequence[Query]) -> bool | None:

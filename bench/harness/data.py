@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,6 +23,8 @@ from harness.machine import ROOT
 
 DATA = ROOT / "data"
 ROWS_PER_GROUP = 1 << 20
+ORDERS_PER_GROUP = 1 << 15
+NESTED_COLUMNS = ["l_quantity", "l_extendedprice", "l_discount", "l_shipdate", "l_shipmode"]
 # One file for each half million rows of `lineitem`: Spark then makes partitions of one size at every scale, small
 # enough that stock Spark can keep blocks of them in a small heap.
 SCALE_PER_FILE = 1 / 12
@@ -40,6 +43,24 @@ def table(name: str, scale: float, form: str = "double") -> Path:
         shutil.rmtree(raw)
 
     return generated(final, fill)
+
+
+def nested(scale: float) -> Path:
+    """The directory of `order_lines`: one row for each order, with an array of its lines as structs."""
+
+    def fill(aside: Path) -> None:
+        for file in sorted(table("lineitem", scale, "raw").glob("*.parquet")):
+            read = pq.read_table(file)
+            lines = read.cast(pa.schema([(each.name, as_string(each.type)) for each in read.schema])).combine_chunks()
+            keys = lines["l_orderkey"].to_numpy()
+            # The generator writes an order's lines together, and never into two files.
+            begins = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+            values = lines.select(NESTED_COLUMNS).to_struct_array().combine_chunks()
+            offsets = pa.array(np.r_[begins, len(keys)], pa.int32())
+            columns = {"ol_orderkey": keys[begins], "ol_lines": pa.ListArray.from_arrays(offsets, values)}
+            pq.write_table(pa.table(columns), aside / file.name, row_group_size=ORDERS_PER_GROUP)
+
+    return generated(DATA / f"tpch-sf{scale:g}" / "raw" / "order_lines", fill)
 
 
 def generated(final: Path, make: Callable[[Path], None]) -> Path:
@@ -99,6 +120,9 @@ def batches(reader: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
 
 def as_double(kind: pa.DataType) -> pa.DataType:
     """Decimals become doubles, views plain strings; all else stays."""
-    if pa.types.is_decimal(kind):
-        return pa.float64()
+    return pa.float64() if pa.types.is_decimal(kind) else as_string(kind)
+
+
+def as_string(kind: pa.DataType) -> pa.DataType:
+    """Views become plain strings, which all writers and readers know."""
     return pa.string() if pa.types.is_string_view(kind) or pa.types.is_large_string(kind) else kind

@@ -20,13 +20,10 @@ MIB = 1 << 20
 HEAP_SHARE = 0.45
 HEAP_BYTES_MIN = 640 * MIB
 # Engines that keep no blocks in memory that Spark manages.
-ELSEWHERE = ("warmset", "disk_only", "parquet")
+ELSEWHERE = ("warmset", "parquet")
 # The Arrow serialiser keeps its batches on the heap and reads them into direct memory: with all of the budget as heap
 # it is killed at the group's limit.
 ARROW_HEAP_SHARE = 0.75
-# OFF_HEAP unrolls a block into direct buffers before it counts them: with all that is not heap as its pool, it is
-# killed at the group's limit.
-OFF_HEAP_POOL_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -99,20 +96,6 @@ def uncompressed(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
     return Spec("uncompressed", "stock, uncompressed", {**common(memory_bytes, cpus, scratch), **conf})
 
 
-def off_heap(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
-    """Spark's own off-heap level, with the heap that Warmset has."""
-    heap = max(HEAP_BYTES_MIN, memory_bytes * HEAP_SHARE)
-    pool = (memory_bytes - heap) * OFF_HEAP_POOL_SHARE
-    conf = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": mib(pool)}
-    return Spec("off_heap", "stock, OFF_HEAP", {**common(heap, cpus, scratch), **conf}, level="OFF_HEAP")
-
-
-def disk_only(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
-    """Everything on disk; the heap is small, so that the page cache has the rest of the group."""
-    heap = max(HEAP_BYTES_MIN, memory_bytes * HEAP_SHARE)
-    return Spec("disk_only", "stock, DISK_ONLY", common(heap, cpus, scratch), level="DISK_ONLY")
-
-
 def arrow(memory_bytes: float, cpus: int, scratch: Path) -> Spec:
     """The Arrow serialiser of Spark 4.3."""
     conf = {"spark.sql.cache.serializer": ARROW}
@@ -137,6 +120,4 @@ def for_small_heap(spec: Spec) -> Spec:
     return replace(spec, conf={**spec.conf, "spark.sql.files.maxPartitionBytes": "24m"})
 
 
-MAKERS = {
-    maker.__name__: maker for maker in (warmset, stock, uncompressed, off_heap, disk_only, arrow, parquet)
-}  # fmt: skip
+MAKERS = {maker.__name__: maker for maker in (warmset, stock, uncompressed, arrow, parquet)}

@@ -17,7 +17,8 @@ from pyspark.ml.clustering import KMeans
 from pyspark.ml.regression import LinearRegression
 
 from harness import jobs
-from harness.worker import Worker, serve
+from harness.serving import serve
+from harness.worker import Worker
 
 TRAINERS = {
     each.__name__: each for each in (KMeans, LinearRegression, LinearSVC, LogisticRegression, RandomForestClassifier)

@@ -6,17 +6,14 @@ It measures and reports; it decides nothing. Requests and answers are described 
 from __future__ import annotations
 
 import json
-import socket
-import sys
 import time
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from harness import pages
+from harness.serving import plain, serve
 
 LEVELS = {
     "MEMORY_AND_DISK_DESER": StorageLevel(True, True, False, True),
@@ -178,31 +175,6 @@ class Worker:
             "task_cpu_s": sum(stage.executorCpuTime() for stage in data) / 1e9,
             "task_run_s": sum(stage.executorRunTime() for stage in data) / 1e3,
         }
-
-
-def plain(value: object) -> object:
-    """A value of a row as JSON can hold it; floats keep ten digits, since sums depend on the order of their terms."""
-    if isinstance(value, float):
-        return float(f"{value:.10g}")
-    return value if isinstance(value, (int, str, bool)) or value is None else str(value)
-
-
-def serve(worker: Worker) -> None:
-    """Answers requests until told to stop."""
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    stream = connection.makefile("rw")
-    for line in stream:
-        request = json.loads(line)
-        operation = request.pop("op")
-        handler: Callable[..., dict] = getattr(worker, f"on_{operation}")
-        try:
-            answer = handler(**request)
-        except Exception:
-            answer = {"error": traceback.format_exc()}
-        stream.write(json.dumps(answer) + "\n")
-        stream.flush()
-        if operation == "stop":
-            return
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from harness.statistics import median_of
 
 WORKER = Path(__file__).with_name("ways.py")
 PACKAGE = ROOT / ".venv-package" / "bin" / "python"
-OTHERS = ("memmap", "arrow", "parquet")
+OTHERS = ("memmap", "memmap-advised", "joblib", "arrow", "lmdb", "lance", "parquet")
 WAYS = ("warmset", *OTHERS)
 COLUMNS = 128
 EPOCHS = 5
@@ -33,9 +33,11 @@ README = """# python
 An array of float32, {rows:,} rows of {columns}, {data_gib:.2f} GiB, in a cgroup of {limit_gib:.2f} GiB that
 counts page cache. Each way writes its file from the same source, evicted before, and reads it {epochs} times in parts
 of 4096 rows, in order and in shuffled order; what is computed is the sum of each part. **warmset** is
-`store.put(..., batch_rows=4096)` and `store.scan(...)` with {memory_mib} MiB, **memmap** a `numpy.memmap`, **arrow** a
-mapped Arrow IPC file, **parquet** row groups read again (no compression, no dictionaries). Figures are seconds, medians
-of {rounds} runs that take turns.
+`store.put(..., batch_rows=4096)` and `store.scan(...)` with {memory_mib} MiB, **memmap** a `numpy.memmap`,
+**memmap-advised** the same with `madvise(MADV_WILLNEED)` two parts ahead, **joblib** joblib's mapping, **arrow** a
+mapped Arrow IPC file, **lmdb** a key for each part, read in place, **lance** a scan or a range of rows for each part,
+**parquet** row groups read again (no compression, no dictionaries). Figures are seconds, medians of {rounds} runs that
+take turns.
 
 {table}
 """

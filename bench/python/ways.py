@@ -8,6 +8,7 @@ usage: ways.py WAY ORDER SOURCE DIRECTORY EPOCHS MEMORY_BYTES
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -34,14 +35,81 @@ def parts_of(source: np.ndarray) -> Iterator[np.ndarray]:
         yield source[start : start + ROWS]
 
 
-def memmap(source: np.ndarray, directory: Path) -> Reader:
-    """A file of plain rows, mapped."""
+def part_of(mapped: np.ndarray, number: int) -> np.ndarray:
+    """Rows of a part."""
+    return mapped[number * ROWS : (number + 1) * ROWS]
+
+
+def memmap(source: np.ndarray, directory: Path, advised: bool = False) -> Reader:
+    """A file of plain rows, mapped; `advised`: each part is announced to the kernel two parts ahead."""
     made = np.lib.format.open_memmap(directory / "X.npy", "w+", source.dtype, source.shape)
     for number, part in enumerate(parts_of(source)):
         made[number * ROWS : number * ROWS + len(part)] = part
     made.flush()
     mapped = np.load(directory / "X.npy", mmap_mode="r")
-    return lambda order: (mapped[n * ROWS : (n + 1) * ROWS] for n in order)
+    if not advised:
+        return lambda order: (part_of(mapped, n) for n in order)
+    start = mapped.offset % mmap.ALLOCATIONGRANULARITY
+    part_bytes = ROWS * mapped.strides[0]
+
+    def announced(order: list[int]) -> Iterator[np.ndarray]:
+        for place, number in enumerate(order):
+            for ahead in order[place + 1 : place + 3] if place else order[:3]:
+                begin = (start + ahead * part_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
+                mapped._mmap.madvise(mmap.MADV_WILLNEED, begin, min(part_bytes, len(mapped._mmap) - begin))
+            yield part_of(mapped, number)
+
+    return announced
+
+
+def joblib(source: np.ndarray, directory: Path) -> Reader:
+    """joblib's file of an array, mapped."""
+    import joblib
+
+    joblib.dump(source, directory / "X.joblib")
+    mapped = joblib.load(directory / "X.joblib", mmap_mode="r")
+    return lambda order: (part_of(mapped, n) for n in order)
+
+
+def lmdb(source: np.ndarray, directory: Path) -> Reader:
+    """A part per key of an LMDB environment, read in place; synced once, when it is written."""
+    import lmdb
+
+    path, size = str(directory / "X.lmdb"), 2 * source.nbytes + (1 << 26)
+    with lmdb.open(path, map_size=size, sync=False, meminit=False) as environment:
+        for number, part in enumerate(parts_of(source)):
+            # Dirty pages are memory until their transaction ends.
+            with environment.begin(write=True) as transaction:
+                transaction.put(number.to_bytes(4, "big"), np.ascontiguousarray(part).data.cast("B"), append=True)
+        environment.sync(True)
+    environment = lmdb.open(path, map_size=size, readonly=True, lock=False)
+    transaction = environment.begin(buffers=True)
+    shape = (-1, source.shape[1])
+    return lambda order: (
+        np.frombuffer(transaction.get(int(n).to_bytes(4, "big")), np.float32).reshape(shape) for n in order
+    )
+
+
+def lance(source: np.ndarray, directory: Path, memory_bytes: int) -> Reader:
+    """A Lance data set: scanned where the order is that of the rows, else a range of rows for each part."""
+    import lance
+    import pyarrow as pa
+
+    schema, batch = batches(source)
+    reader = pa.RecordBatchReader.from_batches(schema, map(batch, parts_of(source)))
+    made = lance.write_dataset(reader, str(directory / "X.lance"), max_rows_per_file=len(source))
+    # Its read-ahead is memory that it holds itself.
+    options = {"batch_size": ROWS, "batch_readahead": 4, "io_buffer_size": memory_bytes // 4}
+
+    def values(found: pa.RecordBatch) -> np.ndarray:
+        return found.column(0).flatten().to_numpy()
+
+    def read(order: list[int]) -> Iterator[np.ndarray]:
+        if order == sorted(order):
+            return map(values, made.to_batches(scan_in_order=True, **options))
+        return (values(found) for n in order for found in made.to_batches(offset=int(n) * ROWS, limit=ROWS, **options))
+
+    return read
 
 
 def batches(source: np.ndarray) -> tuple:
@@ -83,6 +151,18 @@ def parquet(source: np.ndarray, directory: Path) -> Reader:
     return lambda order: (file.read_row_group(n).column(0).combine_chunks().flatten().to_numpy() for n in order)
 
 
+# What each needs beside the array and its directory: some have to be told what memory there is.
+OTHERS: dict[str, Callable[[np.ndarray, Path, int], Reader]] = {
+    "memmap": lambda source, directory, _: memmap(source, directory),
+    "memmap-advised": lambda source, directory, _: memmap(source, directory, advised=True),
+    "joblib": lambda source, directory, _: joblib(source, directory),
+    "arrow": lambda source, directory, _: arrow(source, directory),
+    "lmdb": lambda source, directory, _: lmdb(source, directory),
+    "lance": lance,
+    "parquet": lambda source, directory, _: parquet(source, directory),
+}
+
+
 def measure(way: str, order: str, source_path: Path, directory: Path, epochs: int, memory_bytes: int) -> dict:
     """Seconds of the fill and of each epoch."""
     evict([str(source_path)])
@@ -97,10 +177,10 @@ def measure(way: str, order: str, source_path: Path, directory: Path, epochs: in
         filled = time.perf_counter()
         readers = [lambda n=n: store.scan("X", shuffle=order == "shuffled", seed=n) for n in range(epochs)]
     else:
-        read = {"memmap": memmap, "arrow": arrow, "parquet": parquet}[way](source, directory)
-        written = next(directory.iterdir())
-        with written.open("rb") as file:
-            os.fsync(file.fileno())
+        read = OTHERS[way](source, directory, memory_bytes)
+        for written in filter(Path.is_file, directory.rglob("*")):
+            with written.open("rb") as file:
+                os.fsync(file.fileno())
         filled = time.perf_counter()
         readers = [lambda chosen=chosen: read(chosen) for chosen in orders(parts, epochs, order)]
     del source

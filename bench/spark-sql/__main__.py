@@ -1,7 +1,8 @@
-"""`make bench B=spark-sql`: cached DataFrames with Warmset against the best that stock Spark can be set to.
+"""`make bench B=spark-sql`: TPC-H over cached tables with Warmset, stock Spark tuned by search, DuckDB and Polars.
 
-Parts: `overflow` (the cache is about twice the memory), `fits`, `sizes` (footprint, materialising, huge pages) and
-`half` (half the memory). It ends with `result: {json}`; a figure whose part was not run, or not finished, is null.
+Parts: `search` (the best setting of each engine), `rounds` (whole jobs at each size), `sizes` (footprint,
+materialising, huge pages) and `half` (half the memory). Each job is written down when it ends, and the same command
+goes on with what is missing. It ends with `result: {json}`; a figure whose part was not run is null.
 """
 
 from __future__ import annotations
@@ -9,98 +10,214 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+import time
 from dataclasses import asdict
 from pathlib import Path
 
+import chart
+import choices
+import figures
 import half
-import limit
-import regimes
+import job
 import report
+import search
 import sizes
-from harness import data, engines, groups
+import work
+from answers import Answers
+from choices import Setting
+from harness import groups
 from harness.ending import end_in_order
-from harness.machine import ROOT, Run, describe, disk_speed
+from harness.machine import ROOT, Run, commit, describe, disk_speed
 from harness.progress import Progress
-from harness.statistics import geomean, rounded
-from options import Options, parse
+from options import Options, Size, parse
 
-STOCK = tuple(name for name in engines.MAKERS if name != "warmset")
+# A stock engine that on no query of its last trial comes within this of the best is not played in the rounds.
+HOPELESS = 1.5
+
+
+class Unfinished(Exception):
+    """The time that was given is over."""
+
+
+class Bench:
+    """One run, and what it has measured so far."""
+
+    def __init__(self, options: Options, run: Run, scratch: Path, progress: Progress) -> None:
+        self.options, self.run, self.scratch, self.progress = options, run, scratch, progress
+        self.file = f"raw{options.suffix}.json"
+        self.end = None if options.minutes is None else time.monotonic() + options.minutes * 60
+        answers = Answers(run.logs() / f"answers{options.suffix}{'-quick' if options.quick else ''}.json")
+        self.raw = self.earlier()
+        if self.raw is None:
+            answers.forget()
+            self.raw = {
+                "machine": describe(), "options": asdict(options), "kept": options.kept(), "trials": [], "jobs": [],
+                "devices": {}, "result": None,
+            }  # fmt: skip
+        self.stage = job.Stage(options, run.logs(), scratch, answers)
+
+    def earlier(self) -> dict | None:
+        """What an earlier command of this day measured, if it asked for the same."""
+        path = self.run.directory / self.file
+        if self.options.again or not path.exists():
+            return None
+        raw = json.loads(path.read_text())
+        return raw if raw.get("kept") == self.options.kept() else None
+
+    def save(self) -> None:
+        """Writes down what there is, and raises `Unfinished` if no time is left."""
+        self.stage.answers.save()
+        self.run.write(self.file, self.raw)
+        if self.end is not None and time.monotonic() > self.end:
+            raise Unfinished
+
+    def play(self, size: Size, engine: str, setting: Setting | None, passes: int, names: tuple[str, ...]) -> dict:
+        """One job, with what tells it apart later."""
+        played = job.play(self.stage, size, engine, setting, passes, names)
+        return {**played, "commit": commit(), "scale": size.scale, "limit_bytes": size.limit_bytes}
+
+    def best(self, engine: str, size: Size) -> Setting:
+        """The engine's best setting at this size: found out, or known from before."""
+
+        def trial(setting: Setting, names: tuple[str, ...], passes: int) -> dict:
+            self.progress.step(f"search, {size.name}: {engine}: {setting.title()}")
+            played = self.play(size, engine, setting, passes, names)
+            self.progress.note(f"  {search.cost_s(played, self.options.passes):.1f} s; {played['died'] or 'finished'}")
+            return played
+
+        return search.best(engine, size, self.options, Saving(self.raw["trials"], self.save), trial)
+
+    def contenders(self, size: Size) -> list[str]:
+        """Warmset, the stock engines that may be the best on some query, and the peers."""
+        last = {each["engine"]: job.seconds_of(each["passes"][-1]) for each in self.raw["trials"]
+                if each["rung"] == 1 and each["size"] == size.name and each["passes"]}  # fmt: skip
+        stock = [engine for engine in self.options.engines if engine in last]
+        if not stock:
+            return ["warmset", *self.options.engines, *self.options.peers]
+        least = {query: min(last[engine].get(query, float("inf")) for engine in stock) for query in work.NAMES}
+        kept = [
+            engine
+            for engine in self.options.engines
+            if engine in ("stock", "parquet")
+            or any(last.get(engine, {}).get(query, float("inf")) <= HOPELESS * least[query] for query in work.NAMES)
+        ]
+        return ["warmset", *kept, *self.options.peers]
+
+    def rounds(self) -> list[tuple[str, str, int]]:
+        """Plays the whole jobs; answers with what had to be played: size, engine, round."""
+        expected = []
+        for number in range(self.options.rounds):
+            for size in self.options.sizes:
+                engines = self.contenders(size)
+                turn = number % len(engines)
+                for engine in [*engines[turn:], *engines[:turn]]:
+                    expected.append((size.name, engine, number))
+                    self.one_job(size, engine, number)
+        return expected
+
+    def one_job(self, size: Size, engine: str, number: int) -> None:
+        """Plays a whole job that was not played yet, with the device measured before it."""
+        if any(
+            (each["size"], each["engine"], each["round"]) == (size.name, engine, number) for each in self.raw["jobs"]
+        ):
+            return
+        setting = None if engine in self.options.peers else self.best(engine, searched(size, self.options))
+        self.progress.step(f"round {number}, {size.name}: {choices.TITLES[engine]}")
+        key = f"{size.name}/{number}"
+        if engine == "warmset":
+            self.raw["devices"].setdefault(key, []).append(disk_speed(self.scratch)["read_bytes_per_s"])
+        played = self.play(size, engine, setting, self.options.passes, work.NAMES)
+        if engine == "warmset":
+            self.raw["devices"][key].append(disk_speed(self.scratch)["read_bytes_per_s"])
+        whole = job.whole_s(played)
+        self.progress.note(f"  {whole and round(whole, 1)} s; {played['died'] or ''}")
+        self.raw["jobs"].append({"round": number, **played})
+        self.save()
+
+
+class Saving(list):
+    """The list of trials that the search fills: it is the run's own."""
+
+    def __init__(self, trials: list[dict], save) -> None:  # noqa: ANN001
+        super().__init__(trials)
+        self.trials, self.save = trials, save
+
+    def append(self, trial: dict) -> None:
+        """Keeps the trial and writes it down."""
+        super().append(trial)
+        self.trials.append(trial)
+        self.save()
+
+
+def searched(size: Size, options: Options) -> Size:
+    """The size whose search gives this size's settings: four times the limit takes those of twice."""
+    names = {each.name: each for each in options.sizes}
+    return names.get("twice", size) if size.name == "four" else size
 
 
 def main() -> int:
-    """Runs the parts; exit code 1 if Warmset failed somewhere or answers differ."""
+    """Runs the parts; exit code 1 if something is missing, wrong, or impossible."""
     end_in_order()
-    options = parse(STOCK)
+    options = parse()
     run = Run.create("spark-sql", options.quick)
-    progress = Progress(total=40)
+    progress = Progress(total=1)
     if groups.find_place() is None:
         progress.note(groups.why_none())
-    file = f"raw{options.suffix}.json"
-    run.write(f"README{options.suffix}.md", report.readme(options, file))
-    head = {"machine": describe(), "options": asdict(options)}
-
-    def keep(figures: dict, raw: dict) -> None:
-        run.write(file, {**head, **raw, "result": figures})
-
+        return 1
     with tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory:
-        figures, raw, sound = measure(options, run, Path(directory), progress, keep)
+        bench = Bench(options, run, Path(directory), progress)
+        try:
+            faults = measure(bench)
+        except Unfinished:
+            progress.finish()
+            print("parts are left: run the same command again", file=sys.stderr)
+            return 0
     progress.finish()
+    raw = bench.raw
+    raw["faults"] = faults
+    raw["result"] = figures.result(raw)
+    run.write(bench.file, raw)
+    run.write(f"README{options.suffix}.md", report.readme(raw, bench.file))
+    if raw["jobs"]:
+        chart.save(raw, run.directory / f"chart{options.suffix}.svg")
     print(report.tables(raw))
-    print(f"raw figures: {run.shown(file)}")
-    print(f"result: {json.dumps(figures)}")
-    return 0 if sound else 1
+    for fault in faults:
+        print(f"FAULT: {fault}", file=sys.stderr)
+    print(f"raw figures: {run.shown(bench.file)}")
+    print(f"result: {json.dumps(raw['result'])}")
+    return 1 if faults else 0
 
 
-def measure(
-    options: Options, run: Run, scratch: Path, progress: Progress, keep: Callable[[dict, dict], None]
-) -> tuple[dict, dict, bool]:
-    """Runs the parts that were asked for; answers with the result line, the raw figures, and whether all was sound.
-
-    After each part `keep` gets what there is: a run that is broken off leaves the parts that it finished.
-    """
-    figures: dict[str, object] = dict.fromkeys(
-        ["overflow_geomean", "overflow_worst", "fits_geomean", "fits_cpu_geomean", "fits_worst", "limit_ratio",
-         "footprint_ratio", "materialise_ratio", "half_memory_ok", "huge_fraction",
-         "heap_huge_bytes"]
-    )  # fmt: skip
-    raw: dict[str, object] = {}
-    sound = True
-    outcomes: dict[str, regimes.Outcome] = {}
-    if {"overflow", "fits"} & set(options.parts):
-        progress.step(f"generating TPC-H, scale {options.scale:g} (kept in data/)")
-        tables = {name: data.table(name, options.scale, options.form) for name in ("lineitem", "supplier")}
-    for name, memory in (("overflow", options.overflow_bytes), ("fits", options.fits_bytes)):
-        if name in options.parts:
-            outcome = regimes.play(name, memory, options, tables, run.logs(), scratch, progress)
-            outcomes[name], raw[name] = outcome, outcome.raw()
-            ratios = outcome.ratios()
-            figures[f"{name}_geomean"] = rounded(geomean(ratios.values()))
-            figures[f"{name}_worst"] = rounded(min(ratios.values(), default=float("nan")))
-            sound &= outcome.equal() is not False and all(batch[0].died is None for batch in outcome.batches)
-            keep(figures, raw)
-    if "fits" in outcomes:
-        figures["fits_cpu_geomean"] = rounded(geomean(outcomes["fits"].ratios("task_cpu_s").values()))
-    if len(outcomes) == 2:
-        raw["disk_speed"] = disk_speed(scratch)
-        found = limit.distances(
-            outcomes["overflow"].warmset(), outcomes["fits"].warmset(), raw["disk_speed"]["read_bytes_per_s"]
-        )
-        raw["limit"], figures["limit_ratio"] = found, rounded(limit.mean_ratio(found))
-    if "sizes" in options.parts:
-        measured = sizes.play(options, run.logs(), scratch, progress)
-        raw["sizes"] = measured.raw
-        figures["footprint_ratio"] = rounded(measured.footprint_ratio)
-        figures["materialise_ratio"] = rounded(measured.materialise_ratio)
-        figures["huge_fraction"] = rounded(measured.huge_fraction)
-        figures["heap_huge_bytes"] = measured.heap_huge_bytes
-        keep(figures, raw)
+def measure(bench: Bench) -> list[str]:
+    """Runs the parts that were asked for; answers with what makes the run unsound."""
+    options, raw = bench.options, bench.raw
+    faults: list[str] = []
+    bench.progress.total = search.trials(options) * (1 + len(options.engines)) * len(options.sizes)
+    for size in options.sizes:
+        bench.progress.step(f"TPC-H, scale {size.scale:g} (kept in data/)")
+        work.tables(size.scale, options.form)
+    if "search" in options.parts:
+        for size in options.sizes:
+            for engine in ("warmset", *options.engines):
+                bench.best(engine, searched(size, options))
+    if "rounds" in options.parts:
+        faults += figures.missing(raw["jobs"], bench.rounds())
+        faults += [f"other rows than the first engine's: {each}" for each in figures.unequal(raw["jobs"])]
+        twice, fits = (figures.SizeFigures.of(raw["jobs"], name) for name in ("twice", "fits"))
+        if twice.jobs and fits.jobs:
+            speeds = [speed for key, found in raw["devices"].items() if key.startswith("twice/") for speed in found]
+            raw["limit"] = figures.limits(twice, fits, speeds)
+            faults += [f"{query}: {each['ratio']:.2f} of the least time that it can take: what was measured is wrong"
+                       for query, each in raw["limit"].items() if each["ratio"] < figures.BELOW_BOUND]  # fmt: skip
+    if "sizes" in options.parts and "sizes" not in raw:
+        raw["sizes"] = sizes.play(options, bench.run.logs(), bench.scratch, bench.progress)
+        bench.save()
     if "half" in options.parts:
-        raw["half"] = half.play(options, run.logs(), scratch, progress)
-        figures["half_memory_ok"] = raw["half"]["ok"]
-        sound &= bool(raw["half"]["ok"])
-    keep(figures, raw)
-    return figures, raw, sound
+        if "half" not in raw:
+            raw["half"] = half.play(options, bench.run.logs(), bench.scratch, bench.progress)
+            bench.save()
+        faults += [] if raw["half"]["ok"] else ["half the memory: not all was cached and answered rightly"]
+    return faults
 
 
 if __name__ == "__main__":

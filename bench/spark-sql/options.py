@@ -6,14 +6,25 @@ import argparse
 import os
 from dataclasses import dataclass
 
+from choices import ENGINES
+
 MIB = 1 << 20
 # What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
 OVERHEAD_BYTES = 576 * MIB
-# Where everything fits, no engine is to die of its group's limit: a large heap has large tables, and some engines keep
-# buffers outside it.
-FITS_OVERHEAD_BYTES = 1536 * MIB
-FORMS = ("double", "raw")
-PARTS = ("overflow", "fits", "sizes", "half")
+FORMS = ("raw", "double")
+PARTS = ("search", "rounds", "sizes", "half")
+PEERS = ("duckdb", "polars")
+# Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
+SCALE, LIMIT_MIB = 2.25, 1280
+
+
+@dataclass(frozen=True)
+class Size:
+    """Data of a scale, in a memory cgroup of that limit: what they come to is measured, not promised by the name."""
+
+    name: str
+    scale: float
+    limit_bytes: int
 
 
 @dataclass(frozen=True)
@@ -23,67 +34,95 @@ class Options:
     quick: bool
     parts: tuple[str, ...]
     engines: tuple[str, ...]
-    scale: float
+    peers: tuple[str, ...]
     form: str
-    overflow_bytes: int
-    fits_bytes: int
+    sizes: tuple[Size, ...]
     rounds: int
-    warmups: int
+    passes: int
+    # Settings in the first rung of each engine's search; a third of them go on to the second.
+    candidates: int
     sizes_scale: float
     half_rows: int
     half_bytes: int
-    keep_all: bool
+    minutes: float | None
+    again: bool
     cpus: int
 
     @property
     def suffix(self) -> str:
         """What tells the files of this kind of run from others of the same day: parts that are not all, the form."""
         parts = [part for part in PARTS if part in self.parts]
-        names = [*(parts if len(parts) < len(PARTS) else []), *(["decimals"] if self.form == "raw" else [])]
+        names = [*(parts if len(parts) < len(PARTS) else []), *(["doubles"] if self.form == "double" else [])]
         return "".join(f"-{name}" for name in names)
 
+    def kept(self) -> dict:
+        """What a run must have in common with the one that it goes on with."""
+        return {
+            "quick": self.quick, "form": self.form, "rounds": self.rounds, "passes": self.passes,
+            "candidates": self.candidates, "engines": list(self.engines), "peers": list(self.peers),
+            "sizes": [[size.name, size.scale, size.limit_bytes] for size in self.sizes],
+        }  # fmt: skip
 
-def parse(known_engines: tuple[str, ...]) -> Options:
+
+def parse(arguments: list[str] | None = None) -> Options:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(prog="make bench B=spark-sql", description="cached DataFrames, engine by engine")
+    parser = argparse.ArgumentParser(
+        prog="make bench B=spark-sql",
+        description="TPC-H over cached tables, whole jobs, against stock Spark tuned by search, DuckDB and Polars",
+    )
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
     parser.add_argument("--parts", default=",".join(PARTS), help="which parts to run (%(default)s)")
-    parser.add_argument("--engines", help="which stock engines to compare with")
-    parser.add_argument("--scale", type=float, help="TPC-H scale factor")
+    parser.add_argument("--engines", help=f"which stock engines to compare with, of {','.join(ENGINES)}")
+    parser.add_argument("--peers", help=f"which engines that are not Spark, of {','.join(PEERS)}; none: -")
+    parser.add_argument("--scale", type=float, help="TPC-H scale factor of the cache that is twice the limit")
+    parser.add_argument("--form", choices=FORMS, default=FORMS[0], help="raw: decimals; or doubles (%(default)s)")
     parser.add_argument(
-        "--form",
-        choices=FORMS,
-        default=FORMS[0],
-        help="prices as doubles, or raw: the decimals that TPC-H has (%(default)s)",
+        "--limit", type=int, metavar="MIB", help="the memory cgroup's limit where the cache outgrows it"
     )
-    parser.add_argument("--overflow", type=int, metavar="MIB", help="heap and pool where the cache does not fit")
-    parser.add_argument("--fits", type=int, metavar="MIB", help="heap and pool where it fits")
-    parser.add_argument("--rounds", type=int, help="timed rounds")
-    parser.add_argument("--keep-all", action="store_true", help="time also engines that cannot be the best any more")
-    given = parser.parse_args()
-    parts = tuple(part for part in given.parts.split(",") if part)
-    for part in parts:
-        if part not in PARTS:
-            parser.error(f"--parts: {part} is none of {', '.join(PARTS)}")
-    default_engines = ("uncompressed",) if given.quick else known_engines
-    engines = tuple(given.engines.split(",")) if given.engines else default_engines
-    for engine in engines:
-        if engine not in known_engines:
-            parser.error(f"--engines: {engine} is none of {', '.join(known_engines)}")
+    parser.add_argument("--fits", type=int, metavar="MIB", help="the limit where the cache fits")
+    parser.add_argument("--only", help="which sizes to run, of fits,twice,four")
+    parser.add_argument("--rounds", type=int, help="whole jobs of each engine and size")
+    parser.add_argument("--passes", type=int, help="passes over all queries in a job; all but the first are steady")
+    parser.add_argument("--candidates", type=int, help="settings that the search of each engine starts with")
+    parser.add_argument(
+        "--minutes", type=float, help="stop after the job that ends past this; the same command goes on"
+    )
+    parser.add_argument("--again", action="store_true", help="forget what an earlier command of this day measured")
+    given = parser.parse_args(arguments)
     quick = given.quick
+    scale = given.scale or (0.05 if quick else SCALE)
+    limit = (given.limit or LIMIT_MIB) * MIB
+    sizes = (
+        Size("fits", scale, (given.fits or (2048 if quick else 6144)) * MIB),
+        Size("twice", scale, limit),
+        Size("four", 2 * scale, limit),
+    )
+    wanted = listed(parser, "--only", given.only or ("fits" if quick else "fits,twice,four"), ("fits", "twice", "four"))
     return Options(
         quick=quick,
-        parts=parts,
-        engines=engines,
+        parts=listed(parser, "--parts", given.parts, PARTS),
+        engines=listed(
+            parser, "--engines", given.engines or ("stock,parquet" if quick else ",".join(ENGINES)), ENGINES
+        ),
+        peers=listed(parser, "--peers", given.peers or ("duckdb" if quick else ",".join(PEERS)), PEERS),
         form=given.form,
-        scale=given.scale or (0.25 if quick else 6.0),
-        overflow_bytes=(given.overflow or (672 if quick else 1088)) * MIB,
-        fits_bytes=(given.fits or (2048 if quick else 9216)) * MIB,
-        rounds=given.rounds or (1 if quick else 5),
-        warmups=1 if quick else 2,
-        sizes_scale=0.1 if quick else 2.0,
+        sizes=tuple(size for size in sizes if size.name in wanted),
+        rounds=given.rounds or (1 if quick else 2),
+        passes=given.passes or 2,
+        candidates=given.candidates or (1 if quick else 3),
+        sizes_scale=0.05 if quick else 1.0,
         half_rows=200_000 if quick else 20_000_000,
         half_bytes=(1344 if quick else 3072) * MIB,
-        keep_all=given.keep_all,
+        minutes=given.minutes,
+        again=given.again or quick,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
+
+
+def listed(parser: argparse.ArgumentParser, option: str, value: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """A list of names, each of them known; `-` is none."""
+    names = tuple(name for name in value.split(",") if name and name != "-")
+    for name in names:
+        if name not in known:
+            parser.error(f"{option}: {name} is none of {', '.join(known)}")
+    return names

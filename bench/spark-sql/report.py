@@ -1,110 +1,218 @@
-"""The benchmark's tables on stdout, and the README beside its raw figures."""
+"""The README of a run: its tables, from its raw figures alone, so that a page can be written again from them."""
 
 from __future__ import annotations
 
-from harness import queries
-from harness.statistics import median_of
-from options import FITS_OVERHEAD_BYTES, OVERHEAD_BYTES, Options
+from statistics import median
 
-FORMS = {
-    "double": "prices as doubles (`--form double`: Spark's arithmetic on wide decimals\n  costs more than a scan)",
-    "raw": "prices as the decimals that TPC-H has (`--form raw`)",
-}
-LIMIT = """
-- `limit`: a query's time in `overflow` over max(its time in `fits`, bytes it read / the disk's bandwidth in the same
-  run: O_DIRECT reads at the best queue depth, `region-scan --raw-only`)."""
+import work
+from choices import ENGINES, MIB, TITLES, Setting
+from figures import SizeFigures
+from harness.statistics import geomean
+from job import seconds_of
+
+SIZES = {"fits": "the cache fits", "twice": "the cache outgrows memory", "four": "twice the rows in the same memory"}
 
 
 def tables(raw: dict) -> str:
-    """One table per regime, the limit, and what became of the half-memory runs."""
-    parts = [regime(raw[name]) for name in ("overflow", "fits") if name in raw]
-    if "limit" in raw:
-        parts.append(limits(raw["limit"], raw["disk_speed"]["read_bytes_per_s"]))
-    if "half" in raw:
-        parts.append(half(raw["half"]))
+    """All tables of the run, in Markdown."""
+    names = [name for name, _, _ in raw["kept"]["sizes"]]
+    parts = [whole_table(raw, name) for name in names if figures_of(raw, name).jobs]
+    parts += [query_table(raw, name) for name in names if figures_of(raw, name).jobs]
+    if raw.get("limit"):
+        parts.append(limit_table(raw))
+    parts.append(settings_table(raw))
+    if raw.get("half"):
+        parts.append(half_table(raw["half"]))
     return "\n\n".join(parts)
 
 
-def regime(raw: dict) -> str:
-    """Medians in seconds, an engine per line."""
-    names = [query.name for query in queries.ALL]
-    head = f"{raw['regime']}: {raw['memory_bytes'] >> 20} MiB of heap and pool; seconds, medians"
-    lines = [head, f"{'':22}{'cache it':>10}" + "".join(f"{name:>10}" for name in names)]
-    for batch in raw["batches"]:
-        for player in batch:
-            cached = player["materialise"]["seconds"] if player["materialise"] else None
-            values = [median_of([run["seconds"] for run in player["timings"].get(name, [])]) for name in names]
-            cells = [shown(cached), *map(shown, values)]
-            end = ""
-            if player["died"]:
-                end = f"  {player['died']['reason']} at {player['died']['step']}: {player['died']['detail']}"
-            elif player["dropped"]:
-                end = "  not timed further"
-            lines.append(f"{player['title']:22}" + "".join(f"{cell:>10}" for cell in cells) + end)
-    lines.append(f"{'best stock / Warmset':32}" + "".join(f"{shown(raw['ratios'].get(name)):>10}" for name in names))
-    lines.append(
-        f"{'the same, task CPU':32}" + "".join(f"{shown(raw['task_cpu_ratios'].get(name)):>10}" for name in names)
+def figures_of(raw: dict, size: str) -> SizeFigures:
+    """The figures of one size."""
+    return SizeFigures.of(raw["jobs"], size)
+
+
+def heading(raw: dict, size: str) -> str:
+    """What the size's name means: the limit, and the caches against it."""
+    _, scale, limit = next(each for each in raw["kept"]["sizes"] if each[0] == size)
+    found = figures_of(raw, size)
+    caches = [
+        f"{TITLES[engine]}'s cache is {bytes_ / limit:.1f} times that"
+        for engine in ("warmset", "stock")
+        if (bytes_ := found.cache_bytes(engine))
+    ]
+    return f"**`{size}`**: {SIZES[size]}; scale {scale:g}, a cgroup's limit of {limit // MIB} MiB" + (
+        f"; {', '.join(caches)}" if caches else ""
     )
+
+
+def whole_table(raw: dict, size: str) -> str:
+    """Whole jobs first: caching and all passes; then what they are made of."""
+    found = figures_of(raw, size)
+    passes = raw["kept"]["passes"]
+    lines = [
+        f"{heading(raw, size)}. Seconds; whole job: cache all tables, {passes} passes over {len(work.NAMES)} queries.",
+        "",
+        "| engine | whole job | from – to | cache | first pass | steady pass | queries until caching has paid | "
+        "cache, MiB |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    order = sorted(found.jobs, key=lambda engine: median(found.whole(engine) or [float("inf")]))
+    for engine in order:
+        jobs, whole = found.jobs[engine], found.whole(engine)
+        if not whole:
+            lines.append(f"| {TITLES[engine]} | {why(jobs)} | | | | | | |")
+            continue
+        pace = found.pace_s(engine)
+        first = median(sum(seconds_of(each["passes"][0]).values()) for each in jobs if each["complete"])
+        even = found.break_even(engine)
+        size_bytes = found.cache_bytes(engine)
+        paid = "–" if engine not in (*ENGINES[:-1], "warmset") else "never" if even is None else f"{even:.0f}"
+        lines.append(
+            f"| {TITLES[engine]} | {median(whole):.1f} | {min(whole):.1f} – {max(whole):.1f} | "
+            f"{median(job['fill_s'] for job in jobs):.1f} | {first:.1f} | "
+            f"{shown(pace and pace * len(work.NAMES), 1)} | {paid} | {size_bytes // MIB if size_bytes else '–'} |"
+        )
+    best = found.best_stock_whole()
+    if best and found.whole("warmset"):
+        ratio = median(found.whole(best)) / median(found.whole("warmset"))
+        lines += ["", f"Whole job, the best stock setting ({TITLES[best]}) over Warmset: **{ratio:.2f}**."]
     return "\n".join(lines)
 
 
-def limits(found: dict, read_bytes_per_s: float) -> str:
-    """The distance to the limit, query by query."""
-    lines = [f"distance to the limit, at {read_bytes_per_s / 1e9:.2f} GB/s from the disk"]
-    for name, each in found.items():
+def why(jobs: list[dict]) -> str:
+    """What became of an engine that finished none of its jobs."""
+    died = next((each["died"] for each in jobs if each["died"]), None)
+    if died:
+        return f"{died['reason']} at {died['step']}"
+    timings = [item for each in jobs for one in each["passes"] for item in one.items()]
+    failed = sorted({name for name, timing in timings if "failed" in timing}, key=work.NAMES.index)
+    return f"can't run {', '.join(failed)}"
+
+
+def query_table(raw: dict, size: str) -> str:
+    """Steady passes, query by query."""
+    found = figures_of(raw, size)
+    engines = [
+        engine for engine in TITLES if engine in found.jobs and any(found.steady(engine, name) for name in work.NAMES)
+    ]
+    ratios = found.ratios()
+    lines = [
+        f"`{size}`, steady passes: medians in seconds; the ratio is the best stock engine of the query over Warmset.",
+        "",
+        f"| query | {' | '.join(TITLES[engine] for engine in engines)} | ratio |",
+        f"|---|{'---|' * len(engines)}---|",
+    ]
+    for name in work.NAMES:
+        cells = " | ".join(shown(found.seconds(engine, name)) for engine in engines)
+        lines.append(f"| {name} | {cells} | {shown(ratios.get(name))} |")
+    if ratios:
+        low, high = found.geomean_interval(found.stock())
+        below = [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < 1]
+        lines += [
+            "",
+            f"Geometric mean **{geomean(ratios.values()):.2f}** (95 %: {low:.2f} – {high:.2f}), worst "
+            f"{min(ratios.values()):.2f}. Below 1: {', '.join(below) or 'none'}. "
+            + " ".join(
+                f"Against {TITLES[engine]} alone: {versus(found, engine):.2f}."
+                for engine in engines
+                if engine != "warmset"
+            ),
+        ]
+    return "\n".join(lines)
+
+
+def versus(found: SizeFigures, engine: str) -> float:
+    """The geometric mean over the queries that both answered."""
+    pairs = [(found.seconds(engine, name), found.seconds("warmset", name)) for name in work.NAMES]
+    return geomean([theirs / ours for theirs, ours in pairs if theirs == theirs and ours == ours])
+
+
+def limit_table(raw: dict) -> str:
+    """The distance to the limit."""
+    lines = ["Distance to max(least time with all in memory, bytes read / the device):", "",
+             "| query | seconds | all in memory, least | read, MB | ratio |", "|---|---|---|---|---|"]  # fmt: skip
+    for name, each in raw["limit"].items():
         lines.append(
-            f"{name:10} {each['seconds']:6.2f} s; all resident {each['all_resident_s']:.2f} s, "
-            f"{each['missing_bytes'] / 1e9:.2f} GB read: {each['ratio']:.2f}"
+            f"| {name} | {each['seconds']:.2f} | {each['resident_s_least']:.2f} | {each['read_bytes'] / 1e6:.0f} | "
+            f"{each['ratio']:.2f} |"
         )
     return "\n".join(lines)
 
 
-def half(raw: dict) -> str:
-    """What became of each run."""
-    lines = ["half the memory"]
-    for name, run in raw["runs"].items():
-        if run["died"]:
-            lines.append(f"{name:14} {run['died']['reason']} at {run['died']['step']}: {run['died']['detail']}")
-        elif run["level"] is None:
-            lines.append(f"{name:14} answered without a cache")
-        else:
-            lines.append(f"{name:14} cached in {run['materialise']['seconds']:.1f} s, answered")
+def settings_table(raw: dict) -> str:
+    """What each engine was set to, and how many trials it got."""
+    lines = ["| engine | size | trials | set to |", "|---|---|---|---|"]
+    for name, _, _ in raw["kept"]["sizes"]:
+        for engine, jobs in figures_of(raw, name).jobs.items():
+            if jobs[0]["setting"]:
+                tried = sum(each["engine"] == engine and each["size"] == name for each in raw["trials"])
+                lines.append(f"| {TITLES[engine]} | {name} | {tried} | {Setting(**jobs[0]['setting']).title()} |")
     return "\n".join(lines)
 
 
-def shown(value: float | None) -> str:
+def half_table(raw: dict) -> str:
+    """What became of each run at half the memory."""
+    lines = ["| half the memory | outcome |", "|---|---|"]
+    for name, run in raw["runs"].items():
+        died = run["died"]
+        what = f"{died['reason']} at {died['step']}" if died else "answered"
+        what = what if died or not run["materialise"] else f"cached in {run['materialise']['seconds']:.1f} s, answered"
+        lines.append(f"| {name} | {what} |")
+    return "\n".join(lines)
+
+
+def shown(value: float | None, digits: int = 2) -> str:
     """A figure, or a dash where there is none."""
-    return "-" if value is None or value != value else f"{value:.2f}"
+    return "–" if value is None or value != value else f"{value:.{digits}f}"
 
 
-def readme(options: Options, raw_file: str) -> str:
-    """How the figures in `raw_file` came about."""
-    quick = " QUICK=1" if options.quick else ""
-    parts = {
-        "overflow": f"{options.overflow_bytes >> 20} MiB of heap and pool.",
-        "fits": f"{options.fits_bytes >> 20} MiB of heap and pool.",
-        "sizes": f"footprint at scale {min(1.0, options.sizes_scale):g}, with `lineitem`'s decimals in either form; "
-        f"materialising at scale {options.sizes_scale:g}.",
-        "half": f"{options.half_rows} rows x 22 columns in {options.half_bytes >> 20} MiB and, for Warmset, also in "
-        "half of it. Answers are compared with those of stock Spark without a cache, `reference`.",
-    }
-    what = "\n".join(f"- `{part}`: {text}" for part, text in parts.items() if part in options.parts)
-    if {"overflow", "fits"} <= set(options.parts):
-        what += LIMIT
+def readme(raw: dict, file: str) -> str:
+    """The page of the run."""
+    machine, kept = raw["machine"], raw["kept"]
+    chart = f"chart{file.removeprefix('raw').removesuffix('.json')}.svg"
+    commits = sorted({each["commit"] for each in raw["jobs"] + raw["trials"] if each["commit"]})
+    faults = "".join(f"- **{fault}**\n" for fault in raw["faults"])
+    speeds = [speed for found in raw["devices"].values() for speed in found]
+    device = f"{min(speeds) / 1e9:.2f} to {max(speeds) / 1e9:.2f} GB/s" if speeds else "not measured"
+    form = "decimals, as TPC-H has them" if kept["form"] == "raw" else "doubles instead of decimals"
+    results = "\n".join(f"| `{key}` | {value} |" for key, value in raw["result"].items())
+    picture = f"![steady seconds by query]({chart})\n" if raw["jobs"] else ""
     return f"""# spark-sql
 
-`make bench B=spark-sql{quick} ARGS="--parts {",".join(options.parts)} --form {options.form}"`, on the machine described
-in `{raw_file}`, which has all options and figures.
+{machine["cpu_model"]}, {machine["cpus"]} cores, kernel {machine["kernel"]}, {machine["java"]}.
+Commits: {", ".join(commits)}. All figures are in `{file}`; this page is written from it.
 
-Each engine is Spark in local mode on {options.cpus} cores in a process of its own, in a memory cgroup of its heap and
-pool plus {OVERHEAD_BYTES >> 20} MiB for what a JVM needs besides ({FITS_OVERHEAD_BYTES >> 20} MiB in `fits`).
-All engines of a batch are alive at once and play five queries in interleaved rounds whose order rotates:
-{options.warmups} warm-up, then {options.rounds} that count. Every run is a new query object; a result column's name
-changes from run to run, the generated code does not. Figures are medians; a ratio is the best stock engine's median
-over Warmset's of the same batch, query by query. After the first round, stock engines that are at least 1.6 times
-slower than the best one on every query are not timed further.
+| key | value |
+|---|---|
+{results}
 
-- data: TPC-H `lineitem` at scale {options.scale:g}, {FORMS[options.form]};
-  `supplier` is read from Parquet.
-{what}
+{faults}
+{picture}
+{tables(raw)}
+
+## How it was measured
+TPC-H, {form}: the 22 queries over all eight tables, a scan of all columns of `lineitem` (`scan`), a
+string search in its comments (`search`), and an array of structs (`nested`). Parameters are drawn anew for each pass by
+`qgen`'s rules, the same ones for every engine. Rows of all engines are compared.
+
+A job is a new engine, alone on the machine, in a memory cgroup that holds all that it has: heap, off-heap memory, page
+cache, the Python driver. It caches all tables, then plays {kept["passes"]} passes; the first is cold, the others are
+steady. Each engine plays {kept["rounds"]} jobs at each size, in rounds whose order rotates. Whole jobs are medians,
+with the least and the largest beside them; the interval of the geometric mean comes from resampling each query's
+timings. The device gave {device} to O_DIRECT reads at its best queue depth, measured before and after each of
+Warmset's jobs.
+
+{search_text(kept)} Stock engines that in their last trial came on no
+query within 1.5 times the best one are not played further, but for `cache()` and Parquet. DuckDB has four fifths of
+the limit.
 """
+
+
+def search_text(kept: dict) -> str:
+    """What the search did."""
+    if kept["candidates"] == 1:
+        return "Settings were not searched: each engine has Spark's own, and the Parallel collector."
+    return f"""Settings come from a search by successive halving with the same number of trials for Warmset and each
+stock engine: {kept["candidates"]} settings, Spark's own and others drawn at random (heap and so the page cache's share,
+collector, `spark.memory.fraction`, `storageFraction`, batch size, codec, partition size), play the caching and
+{len(work.SAMPLE)} queries; the best third plays all. At `four` the settings of `twice` are used."""

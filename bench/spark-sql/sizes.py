@@ -8,28 +8,16 @@ cache. Huge pages are counted at its end, when the Java heap has been used.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness import contest, data, engines
 from harness.contest import CACHE_TIMEOUT_S, START_TIMEOUT_S, Player
 from harness.progress import Progress
-from harness.statistics import median_of
+from harness.statistics import median_of, rounded
 from options import MIB, OVERHEAD_BYTES, Options
 
 
-@dataclass
-class Sizes:
-    """What was measured, with the raw figures."""
-
-    footprint_ratio: float
-    materialise_ratio: float
-    huge_fraction: float
-    heap_huge_bytes: int | None
-    raw: dict
-
-
-def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> Sizes:
+def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dict:
     """Runs both measurements."""
     memory_bytes = int(max(2048, 2600 * options.sizes_scale)) * MIB
     with ExitStack() as stack:
@@ -43,18 +31,15 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> Siz
         pages = players["warmset"].ask("count huge pages", 60, op="pages") or {}
     ours, theirs = cached_bytes(footprints["warmset"]), cached_bytes(footprints["stock"])
     statistics = (footprints["warmset"] or {}).get("warmset") or {}
-    return Sizes(
-        footprint_ratio=ours / theirs if theirs else float("nan"),
-        materialise_ratio=median_of(seconds["warmset"]) / median_of(seconds["uncompressed"]),
-        huge_fraction=huge_fraction(statistics),
-        heap_huge_bytes=pages.get("heap_huge_bytes"),
-        raw={
-            "footprints": footprints,
-            "materialise_seconds": seconds,
-            "scale": options.sizes_scale,
-            "heap_huge_bytes": pages.get("heap_huge_bytes"),
-        },
-    )
+    return {
+        "footprint_ratio": rounded(ours / theirs if theirs else None),
+        "materialise_ratio": rounded(median_of(seconds["warmset"]) / median_of(seconds["uncompressed"])),
+        "huge_fraction": rounded(huge_fraction(statistics)),
+        "heap_huge_bytes": pages.get("heap_huge_bytes"),
+        "footprints": footprints,
+        "materialise_seconds": seconds,
+        "scale": options.sizes_scale,
+    }
 
 
 def footprint(player: Player, options: Options, progress: Progress) -> dict | None:

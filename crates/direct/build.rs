@@ -5,16 +5,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the compiler has a file of libc's.
-fn found(name: &str) -> Option<String> {
-    let output = Command::new("cc").arg(format!("-print-file-name={name}")).output().ok()?;
+fn found(linker: &str, name: &str) -> Option<String> {
+    let output = Command::new(linker).arg(format!("-print-file-name={name}")).output().ok()?;
     let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     Path::new(&path).is_absolute().then_some(path)
 }
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
-    let (Some(shared), Some(rest)) = (found("libc.so.6"), found("libc_nonshared.a")) else { return };
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some(out) = variable("OUT_DIR").map(PathBuf::from) else { return };
+    // One that brings its own libc, as Zig's does, answers with no path and has no such script.
+    let linker = variable("RUSTC_LINKER")
+        .or_else(|| (variable("HOST") == variable("TARGET")).then(|| "cc".to_owned()));
+    let Some(linker) = linker else { return };
+    let (Some(shared), Some(rest)) = (found(&linker, "libc.so.6"), found(&linker, "libc_nonshared.a")) else {
+        return;
+    };
     // The linker looks here first, and reads a library that is text as a script.
     if std::fs::write(out.join("libc.so"), format!("GROUP({shared} {rest})\n")).is_ok() {
         println!("cargo:rustc-link-search=native={}", out.display());

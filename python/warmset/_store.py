@@ -252,7 +252,7 @@ class Store(MutableMapping[str, Any]):
         """All batches of a table, or all rows of an array in parts, `epochs` times.
 
         What does not fit in memory is prefetched while the batch before is used; a part of it stays in memory from
-        epoch to epoch. Let go of each batch before the next but a few: what is referred to stays in memory.
+        epoch to epoch. Hold only a few batches at a time: what is referred to stays in memory.
 
         Parameters
         ----------

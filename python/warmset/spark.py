@@ -41,7 +41,7 @@ def builder(
         Memory for cached data per executor, outside the Java heap: bytes or text such as ``"4GiB"``. Default: by the
         plugin's rule, from what the machine or container leaves.
     dir
-        Where cached data goes that the memory does not hold: an existing directory of a local disk. Default: one of
+        Where cached data goes that the memory does not hold: an existing directory of a local disk. Default: all of
         Spark's local directories.
     settings
         More of Warmset's keys without their prefix, dots as underscores: ``rdd_enabled=True`` sets

@@ -1,13 +1,10 @@
-"""The rules of a comparison, without Spark: equality of answers, who is dropped, what a dead engine leaves."""
+"""The rules of a comparison, without Spark: equality of answers, what a dead engine leaves."""
 
 from __future__ import annotations
 
-import importlib
 import io
 import math
 import platform
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,45 +78,6 @@ def test_answers_of_warmset_alone_are_compared_with_nothing():
     assert contest.answers_equal([*players, right], queries.ALL) is True
     assert contest.answers_equal([*players, wrong], queries.ALL) is False
     assert contest.answers_equal([players[1], right], queries.ALL) is None
-
-
-@pytest.mark.parametrize(("reference_rows", "ok"), [([[1.0, "a"]], True), ([["x"]], False), (None, None)])
-def test_half_the_memory_is_judged_by_rows_that_no_cache_has_touched(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reference_rows: list | None, ok: bool | None
-):
-    monkeypatch.syspath_prepend(str(machine.ROOT / "bench" / "spark-sql"))
-    half = importlib.import_module("half")
-    made = {}
-
-    def open_player(stack: ExitStack, spec: engines.Spec, *_: object) -> Player:
-        if spec.name == half.REFERENCE:
-            scripted = Scripted(1.0, reference_rows, None if reference_rows else "sums")
-        else:
-            scripted = Scripted(1.0, [[1.0, "a"]], None if spec.is_warmset else "materialise")
-        made[spec.name] = Player(spec, 1 << 30, scripted)
-        return made[spec.name]
-
-    monkeypatch.setattr(contest, "open_player", open_player)
-    monkeypatch.setattr(sys, "argv", ["spark-sql", "--quick", "--parts", "half"])
-    options = importlib.import_module("options").parse(("uncompressed",))
-    found = half.play(options, tmp_path, tmp_path, quiet())
-    assert found["ok"] is ok
-    assert made["stock"].died and made["warmset_half"].answers
-    reference = made[half.REFERENCE].spec
-    assert reference.level is None and not reference.is_warmset
-
-
-def test_only_stock_engines_that_cannot_win_are_dropped():
-    players = [player("warmset", 0.1), player("stock", 1.0), player("uncompressed", 1.2), player("disk_only", 5.0)]
-    contest.play(players, queries.ALL, rounds=1, warmups=0, progress=quiet())
-    dropped = contest.drop_hopeless(players, queries.ALL, factor=1.6)
-    assert [each.spec.name for each in dropped] == ["disk_only"]
-    later = [player("warmset", 0.1), player("parquet", 3.0)]
-    contest.play(later, queries.ALL, rounds=1, warmups=0, progress=quiet())
-    assert not contest.drop_hopeless(later, queries.ALL, factor=1.6), "alone it is the best known"
-    best = {query.name: 1.0 for query in queries.ALL}
-    assert contest.drop_hopeless(later, queries.ALL, factor=1.6, best=best) == [later[1]]
-    assert not players[3].alive and players[3].engine.calls[-1] == ("close", None)
 
 
 @pytest.mark.parametrize("name", sorted(engines.MAKERS))

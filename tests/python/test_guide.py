@@ -16,10 +16,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def test_the_blocks_run_one_after_the_other(tmp_path: Path):
     blocks = BLOCK.findall(GUIDE.read_text())
-    assert len(blocks) == 4
-    # The last one is Spark's: tests/python/test_spark.py runs its lines.
+    assert len(blocks) == 5
+    # Of the last two tests/python/test_torch.py runs PyTorch's, tests/python/test_spark.py the lines of Spark's.
     code = "\n".join(blocks[:3])
-    assert "warmset.spark" in blocks[3]
+    assert "import torch" in blocks[3] and "warmset.spark" in blocks[4]
     for theirs, ours in {"/mnt/nvme/warm": str(tmp_path / "warm"), "4GiB": "128MiB", "1_000_000": "20_000"}.items():
         assert theirs in code, f"the guide no longer has {theirs}"
         code = code.replace(theirs, ours)

@@ -22,6 +22,12 @@ const LIBRARY: &str = "libwarmset_direct.so";
 
 /// Starts the program. Returns only if it could not be started.
 pub fn run(wanted: &RunArgs) -> io::Result<ExitCode> {
+    if !cfg!(target_arch = "x86_64") {
+        let arch = env::consts::ARCH;
+        return Err(io::Error::other(format!(
+            "the library is for x86-64, and this is {arch}: start the program without `warmset direct run`"
+        )));
+    }
     let found = match Found::find(&wanted.command) {
         Ok(found) => found,
         Err(code) => return Ok(code),

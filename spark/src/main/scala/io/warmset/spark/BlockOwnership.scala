@@ -46,7 +46,7 @@ private[spark] final class BlockOwnership(
 
   override def guarded(values: Iterator[Any]): Iterator[Any] = TaskScope.begin().guard(values)
 
-  override def liesElsewhere(first: Any): Boolean = first match {
+  override def isRegionHandle(first: Any): Boolean = first match {
     case handle: RegionHandle => handle.region != null
     case _ => false
   }

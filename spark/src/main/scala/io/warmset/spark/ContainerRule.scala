@@ -14,16 +14,32 @@ object ContainerRule {
   private val MiB = 1L << 20
   private val Overhead = "spark.executor.memoryOverhead"
 
+  /** Part of the heap that Spark adds for everything outside it, and the one that it adds for workers in other languages, too. */
+  private val JvmFactor = 0.1
+  private val WithWorkersFactor = 0.4
+
   /**
    * @param heapBytes `spark.executor.memory`
-   * @param overheadBytes what comes on top for everything outside the heap but Spark's own off-heap memory and Python
+   * @param overheadBytes what comes on top for everything outside the heap but Spark's own off-heap memory and
+   *                      `spark.executor.pyspark.memory`
+   * @param hasWorkers whether Python's or R's workers live in the overhead, as far as Spark's default counts them
+   * @param slots tasks that run at a time
    */
-  final case class Container(heapBytes: Long, overheadBytes: Long) {
+  final case class Container(heapBytes: Long, overheadBytes: Long, hasWorkers: Boolean = false, slots: Int = 1) {
     /** What the JVM needs outside its heap: Spark's default overhead. */
-    def jvmBytes: Long = math.max(384 * MiB, heapBytes / 10)
+    def jvmBytes: Long = math.max(384 * MiB, (heapBytes * JvmFactor).toLong)
+
+    /** What Spark's default overhead has for workers on top of that. */
+    def workerBytes: Long = if (hasWorkers) math.max(0L, (heapBytes * WithWorkersFactor).toLong - jvmBytes) else 0L
+
+    /** What is not the pool's. */
+    def othersBytes: Long = jvmBytes + workerBytes + stagingBytes
+
+    /** Memory that tasks write cached data through. */
+    def stagingBytes: Long = TransientMemory.keptBytesMax(slots)
 
     /** The most that the pool may have. */
-    def poolBytesMax: Long = math.max(0L, (overheadBytes - jvmBytes) / (2 * MiB) * (2 * MiB))
+    def poolBytesMax: Long = math.max(0L, (overheadBytes - othersBytes) / (2 * MiB) * (2 * MiB))
   }
 
   /** The executors' container, where such a manager bounds it. */
@@ -33,31 +49,45 @@ object ContainerRule {
     if (master != "yarn" && !kubernetes) None
     else {
       val heap = mebibytes(conf, "spark.executor.memory").getOrElse(1024L)
-      val factors = Seq("spark.kubernetes.memoryOverheadFactor").filter(_ => kubernetes) :+
-        "spark.executor.memoryOverheadFactor"
-      val factor = factors.flatMap(conf.getOption).headOption.fold(0.1)(_.toDouble)
+      // As Spark's BasicExecutorFeatureStep: its own factor goes before that of Kubernetes.
+      val factors = "spark.executor.memoryOverheadFactor" +:
+        Seq("spark.kubernetes.memoryOverheadFactor").filter(_ => kubernetes)
+      val factor = factors.flatMap(conf.getOption).headOption.fold(JvmFactor)(_.toDouble)
       val least = mebibytes(conf, "spark.executor.minMemoryOverhead").getOrElse(384L)
       val overhead = mebibytes(conf, Overhead).getOrElse(math.max((heap * factor).toLong, least))
-      Some(Container(heap * MiB, overhead * MiB))
+      Some(Container(heap * MiB, overhead * MiB, kubernetes && hasWorkers(conf), TaskSlots.of(conf, cpus = 1)))
     }
+  }
+
+  /**
+   * Spark's step for the driver's pod says there what the application is written in, and gives it its larger default then.
+   * Python's workers are counted apart where they have a size of their own.
+   */
+  private def hasWorkers(conf: SparkConf): Boolean = conf.get("spark.kubernetes.resource.type", "") match {
+    case "python" => !conf.contains("spark.executor.pyspark.memory")
+    case "r" => true
+    case _ => false
   }
 
   /** Why the executors' containers are too small for what is asked for, with the line that mends it; None if they are not. */
   def problem(conf: WarmsetConf, container: Container): Option[String] = {
     val (wanted, asked) = (conf.totalMemoryBytes, conf.memoryBytes) match {
       case (Some(total), _) =>
-        (total + MemoryRule.ReserveBytes - container.heapBytes, s"${WarmsetConf.TotalMemory.name} is $total bytes")
-      case (None, Some(memory)) => (memory + container.jvmBytes, s"${WarmsetConf.Memory.name} is $memory bytes")
+        (total + MemoryRule.ReserveBytes + container.workerBytes - container.heapBytes,
+          s"${WarmsetConf.TotalMemory.name} is ${Units.bytesShort(total)}")
+      case (None, Some(memory)) => (memory + container.othersBytes, s"${WarmsetConf.Memory.name} is ${Units.bytesShort(memory)}")
       case (None, None) =>
         val some = math.max(container.heapBytes, WarmsetConf.MemoryBytesMin)
-        val least = WarmsetConf.MemoryBytesMin + container.jvmBytes
+        val least = WarmsetConf.MemoryBytesMin + container.othersBytes
         // Any overhead that leaves the least will do; half of the container is a start.
-        (if (container.overheadBytes >= least) least else some + container.jvmBytes, "cached data needs memory there")
+        (if (container.overheadBytes >= least) least else some + container.othersBytes, "cached data needs memory there")
     }
     if (wanted <= container.overheadBytes) None
     else {
-      Some(s"executors' containers have ${container.overheadBytes} bytes outside of the Java heap, ${container.jvmBytes} of " +
-        s"them for the JVM, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
+      val needs = Seq("the JVM" -> container.jvmBytes, "Python or R" -> container.workerBytes, "writing" -> container.stagingBytes)
+        .collect { case (who, bytes) if bytes > 0 => s"$who needs ${Units.bytesShort(bytes)}" }
+      Some(s"executors' containers have ${Units.bytesShort(container.overheadBytes)} outside of the Java heap, of which " +
+        s"${needs.mkString(", ")}, and $asked: start the application with --conf $Overhead=${(wanted + MiB - 1) / MiB}m")
     }
   }
 

@@ -21,7 +21,8 @@ object MemoryRule {
     "60 % of what the machine's (or container's) memory leaves after the Java heap, Spark's own " +
       "off-heap memory and 512 MiB; where several executors share a machine, of the share that " +
       "spark.executor.cores is of its CPUs; at least 64 MiB. On YARN and Kubernetes: what " +
-      "spark.executor.memoryOverhead has beyond Spark's default (a tenth of the heap, at least 384 MiB)."
+      "spark.executor.memoryOverhead has beyond Spark's default (a tenth of the heap, at least 384 MiB; with Python or R on " +
+      "Kubernetes 40 %) and 16 MiB per task slot for writing (at least 128 MiB)."
 
   /**
    * What the rule looks at, in bytes and counts.

@@ -47,6 +47,7 @@ private[spark] final class StatsReporter(holder: StoreHolder.Running, context: P
 
   private def report(): Unit =
     try {
+      TransientMemory.trim()
       val regions = RegionBlocks.annotate(() => holder.store.regions())
       val now = (holder.stats(), ReportJson.perRdd(regions, RddsMax))
       if (now != sent) {
@@ -80,8 +81,8 @@ private[spark] object StatsReporter extends Logging {
     try context.ask(StoreRefused(context.executorID, why))
     catch { case NonFatal(failure) => logDebug("The driver was not told", failure) }
 
-  /** The numbers of NativeStore.stats and of the split (0 without one), all of which become gauges. */
-  val NumberKeys: Seq[String] = Seq("budget_bytes", "pool_bytes", "used_bytes", "window_bytes", "huge_bytes",
+  /** The numbers of StoreHolder.Running.stats (those of the split are 0 without one), all of which become gauges. */
+  val NumberKeys: Seq[String] = Seq("budget_bytes", "pool_bytes", "used_bytes", "window_bytes", "staging_bytes", "huge_bytes",
     "resident_bytes", "live_bytes", "written_bytes_total", "read_bytes_total", "promotions_total",
     "demotions_total", "waits_total", "wait_ns_total", "streamed_total", "bounces_total",
     "mapped_total", "evictions_total", "regions", "segments", "flash_bytes", "heap_committed_bytes", "heap_used_bytes",

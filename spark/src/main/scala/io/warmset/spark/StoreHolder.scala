@@ -7,6 +7,7 @@ import scala.annotation.tailrec
 import scala.util.{Failure, Try}
 
 import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
 import io.warmset.spark.memorysplit.MemorySplit
@@ -34,7 +35,11 @@ object StoreHolder extends Logging {
     /** The pool's budget now; `budgetBytes` is the one at first. */
     def budgetNow: Long = split.fold(budgetBytes)(_.poolBudgetBytes)
 
-    def stats(): String = split.fold(store.stats())(_.annotate(store.stats()))
+    def stats(): String = {
+      val own = mapper.readTree(store.stats()).asInstanceOf[ObjectNode]
+        .put("staging_bytes", TransientMemory.allocatedBytes).toString
+      split.fold(own)(_.annotate(own))
+    }
   }
 
   def current: Option[Running] = running.filter(_.store.isOpen)
@@ -74,6 +79,7 @@ object StoreHolder extends Logging {
     running.foreach(_.store.close())
     running = None
     RegionBlocks.clear()
+    TransientMemory.freeKept()
   }
 
   /** Loads from the first directory that allows it; of several failures the last one is told. */
@@ -88,9 +94,9 @@ object StoreHolder extends Logging {
     conf.memoryBytes match {
       case Some(asked) if asked > machine.totalBytes =>
         throw new IllegalArgumentException(
-          s"${WarmsetConf.Memory.name} is $asked bytes, but this machine or container has only " +
-            s"${machine.totalBytes} (`warmset doctor` shows the limit); it must leave room for the " +
-            s"Java heap as well (${machine.heapBytesMax} bytes at most)")
+          s"${WarmsetConf.Memory.name} is ${Units.bytesShort(asked)}, more than the ${Units.bytesShort(machine.totalBytes)} " +
+            "of this machine or container (`warmset doctor` shows the limit); set it lower, so that the Java heap " +
+            s"(${Units.bytesShort(machine.heapBytesMax)} at most) has room as well")
       case Some(asked) => asked
       case None => MemoryRule.budgetBytes(machine)
     }

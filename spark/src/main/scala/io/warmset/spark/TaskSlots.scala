@@ -25,6 +25,8 @@ private[spark] object TaskSlots {
       case "local" => 1
       case Local("*") => cpus
       case Local(threads) => Try(threads.toInt).getOrElse(cpus)
+      // Spark's default there; elsewhere an executor has all of its machine.
+      case master if master == "yarn" || master.startsWith("k8s://") => number("spark.executor.cores").fold(1)(_.toInt)
       case _ => number("spark.executor.cores").fold(cpus)(_.toInt)
     }
     math.max(1, (cores / number("spark.task.cpus").getOrElse(1.0)).toInt)

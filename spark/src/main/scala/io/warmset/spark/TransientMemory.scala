@@ -13,8 +13,8 @@ import org.apache.spark.unsafe.Platform
  *
  * Invariant: an address is valid until `reset` or `close`; `close` may be called from another
  * thread and any number of times, after which `allocate` throws. Chunks of the usual size go
- * through a bounded process-wide list, because fresh memory is slow to touch first. It never
- * gives huge pages: that is for data that is read again.
+ * through a bounded process-wide list while there is a store, because fresh memory is slow to
+ * touch first; `trim` and `freeKept` empty that list. It never gives huge pages: that is for data that is read again.
  */
 final class TransientMemory extends AutoCloseable {
   import TransientMemory._
@@ -73,6 +73,8 @@ object TransientMemory {
   private val kept = new ConcurrentLinkedQueue[Chunk]
   private val keptCount = new AtomicInteger
   private val allocated = new AtomicLong
+  private val takes = new AtomicLong
+  private val takesAtTrim = new AtomicLong
 
   /** Bytes this process holds for transient use now, the kept chunks included. */
   def allocatedBytes: Long = allocated.get
@@ -81,7 +83,23 @@ object TransientMemory {
   private[spark] def mayKeep(count: Int, slots: => Int = TaskSlots.ofThisProcess): Boolean =
     count < ChunksKeptMin || count < ChunksKeptPerSlot * slots
 
+  /** What is kept at most where so many tasks run at a time. */
+  private[spark] def keptBytesMax(slots: Int): Long = math.max(ChunksKeptMin, ChunksKeptPerSlot * slots) * ChunkBytes
+
+  /** Frees the kept chunks if nothing was taken since the call before. */
+  def trim(): Unit = {
+    val now = takes.get
+    if (takesAtTrim.getAndSet(now) == now) freeKept()
+  }
+
+  def freeKept(): Unit =
+    Iterator.continually(kept.poll()).takeWhile(_ != null).foreach { chunk =>
+      keptCount.decrementAndGet()
+      free(chunk)
+    }
+
   private def take(needed: Long): Chunk = {
+    takes.incrementAndGet()
     val reused = if (needed <= ChunkBytes) kept.poll() else null
     if (reused != null) {
       keptCount.decrementAndGet()
@@ -95,7 +113,7 @@ object TransientMemory {
   }
 
   private def giveBack(chunk: Chunk): Unit =
-    if (chunk.bytes == ChunkBytes && mayKeep(keptCount.get)) {
+    if (chunk.bytes == ChunkBytes && StoreHolder.current.isDefined && mayKeep(keptCount.get)) {
       keptCount.incrementAndGet()
       kept.add(chunk)
     } else {

@@ -51,7 +51,7 @@ private[spark] object WarmsetPlugin {
   val refusedHere = new AtomicReference[IllegalStateException]
 
   /** Whether an application in this process has had our serializer for cached batches. */
-  private val serializerSet = new AtomicBoolean
+  val serializerSet = new AtomicBoolean
 
   /** Makes Spark choose its serializer again, if it may hold ours. Nothing of Spark is touched that was not before. */
   def forgetSerializer(): Unit = if (serializerSet.get) CachedBatches.forgetSerializer()
@@ -198,8 +198,9 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
     val parts = if (conf.required) misfit.frames.orElse(misfit.rdds) else misfit.frames.filter(_ => misfit.rdds.isDefined)
     misfit.all.orElse(parts).orElse(kryoProblem(spark)).map((_, null)).orElse {
       if (SparkInternals.encryptionEnabled(spark)) {
-        Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data " +
-          "that it writes to disk", null))
+        Some(("spark.io.encryption.enabled is true, and Warmset does not encrypt the cached data that it writes to disk: " +
+          s"set it to false, and ${WarmsetConf.Directories.name} and spark.local.dir to an encrypted disk, or set " +
+          s"${WarmsetConf.Enabled.name} to false", null))
       } else if (SparkInternals.isLocal(sc)) {
         try {
           StoreHolder.open(conf, machine(spark, alone = true), SparkInternals.localDirs)
@@ -330,7 +331,7 @@ private[spark] final class WarmsetExecutor(install: OwnedValues => Unit)
     Eviction.lineage = Some(new Lineage(context.ask))
     reporter = new StatsReporter(holder, context)
     reporter.start()
-    logInfo(s"Warmset keeps cached data in ${holder.budgetBytes} bytes of memory and in " +
+    logInfo(s"Warmset keeps cached data in ${Units.bytesShort(holder.budgetBytes)} of memory and in " +
       holder.directories.mkString(", "))
   }
 

@@ -15,6 +15,9 @@ import org.apache.logging.log4j.core.config.Property
 import org.apache.spark.SparkException
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.columnar.CachedBatchSerializer
+import org.apache.spark.sql.execution.columnar.{DefaultCachedBatchSerializer, InMemoryRelation}
+import org.apache.spark.sql.execution.columnar.warmset.CachedBatches
 import org.apache.spark.storage.StorageLevel
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
@@ -193,6 +196,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
   test("spark.io.encryption.enabled with spark.warmset.required: does not start") {
     val why = refused("spark.io.encryption.enabled" -> "true", "spark.warmset.required" -> "true")
     assert(why.contains("spark.io.encryption.enabled") && why.contains("spark.warmset.required"), why)
+    assert(why.contains("set it to false, and spark.warmset.dir") && why.contains("spark.warmset.enabled to false"), why)
   }
 
   test("a missing directory: stock Spark") {
@@ -238,7 +242,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
     val why = refused("spark.warmset.memory" -> "-3g")
     assert(why.contains("spark.warmset.memory is '-3g'"), why)
     val more = refused("spark.warmset.memory" -> "900000g")
-    assert(more.contains("spark.warmset.memory is"), more)
+    assert(more.contains("spark.warmset.memory is 878.91 TiB") && more.contains("set it lower") && !more.contains(" bytes"), more)
   }
 
   test("reserved huge pages that are not there: the setting is named") {
@@ -308,6 +312,28 @@ class DegradeSuite extends AnyFunSuite with Eventually {
 
   test("spark.warmset.enabled=false: stock Spark") {
     withSession("spark.warmset.enabled" -> "false")(worksWithout)
+  }
+
+  test("where Warmset is off, Spark's cached batches have the very serializer that Spark chose before") {
+    def serializer(spark: SparkSession) = {
+      val cached = spark.range(100).cache()
+      try {
+        assert(cached.count() == 100)
+        cached.asInstanceOf[org.apache.spark.sql.classic.DataFrame].queryExecution.withCachedData.collectFirst {
+          case relation: InMemoryRelation => relation.cacheBuilder.serializer
+        }.get
+      } finally cached.unpersist(blocking = true)
+    }
+    val before = WarmsetPlugin.serializerSet.getAndSet(false)
+    try {
+      CachedBatches.forgetSerializer()
+      var sparks: CachedBatchSerializer = null
+      withSession("spark.plugins" -> "")(spark => sparks = serializer(spark))
+      assert(sparks.getClass == classOf[DefaultCachedBatchSerializer])
+      for (off <- Seq("spark.warmset.enabled" -> "false", "spark.plugins" -> classOf[LaterSpark].getName)) {
+        withSession(off)(spark => assert(serializer(spark) eq sparks, off))
+      }
+    } finally WarmsetPlugin.serializerSet.set(before)
   }
 
   test("a cache serialiser of the user's own stays") {

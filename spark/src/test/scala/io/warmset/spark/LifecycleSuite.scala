@@ -32,7 +32,7 @@ object Signals {
 class LifecycleSuite extends AnyFunSuite with WarmsetSession {
   override protected def settings: Map[String, String] = Map(
     "spark.sql.inMemoryColumnarStorage.batchSize" -> "500",
-    "spark.warmset.rowGroup" -> "1m", "spark.task.maxFailures" -> "1")
+    "spark.warmset.rowGroup" -> "1m", "spark.task.maxFailures" -> "1", "spark.warmset.stats.interval" -> "100ms")
 
   private def rows(n: Long, partitions: Int = 2): DataFrame =
     spark.range(0, n, 1, partitions).selectExpr("id", "concat('s', id) s", "id / 2D d")
@@ -217,6 +217,21 @@ class LifecycleSuite extends AnyFunSuite with WarmsetSession {
       assert(last.exists(r => new com.fasterxml.jackson.databind.ObjectMapper()
         .readTree(r.json).path("regions").asInt == 2))
     }
+    df.unpersist(blocking = true)
+  }
+
+  test("memory that data is written through is counted, and given back when no task takes it") {
+    def counted = new com.fasterxml.jackson.databind.ObjectMapper().readTree(StoreHolder.current.get.stats())
+      .path("staging_bytes").asLong(-1)
+    TransientMemory.freeKept()
+    val before = counted
+    val memory = new TransientMemory
+    memory.allocate(1)
+    assert(counted >= TransientMemory.ChunkBytes)
+    memory.close()
+    val df = rows(40000).cache()
+    df.count()
+    eventually(assert(counted <= before))
     df.unpersist(blocking = true)
   }
 

@@ -139,7 +139,7 @@ private class EndingTask(ends: Boolean, heapFirst: Boolean) extends OwnedValues 
   override def keptAsObjects(first: Any): Boolean = ours.keptAsObjects(first)
   override def blocksHere(rdd: Int): Option[Double] = ours.blocksHere(rdd)
   override def guarded(values: Iterator[Any]): Iterator[Any] = ours.guarded(ending(values))
-  override def liesElsewhere(first: Any): Boolean = ours.liesElsewhere(first)
+  override def isRegionHandle(first: Any): Boolean = ours.isRegionHandle(first)
   override def packing[T](values: Iterator[Any])(use: Array[Any] => T): Option[T] =
     ours.packing(values)(use)
   override def packed(first: Any): Boolean = ours.packed(first)

@@ -142,6 +142,7 @@ class WarmsetConfSuite extends AnyFunSuite {
     assert(slots("spark.master" -> "local[8]", "spark.task.cpus" -> "3") == 2)
     assert(slots("spark.master" -> "spark://host:7077", "spark.executor.cores" -> "4") == 4)
     assert(slots("spark.master" -> "local-cluster[2,1,768]") == 6)
+    assert(slots("spark.master" -> "yarn") == 1 && slots("spark.master" -> "k8s://https://host") == 1)
     assert(slots("spark.executor.cores" -> "2", "spark.task.cpus" -> "4") == 1)
     assert(slots("spark.executor.cores" -> "2", "spark.task.cpus" -> "0.5") == 4)
   }

@@ -7,7 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import io.warmset.region.{NativeStore, Store}
-import io.warmset.spark.{MemoryRule, TaskSlots, WarmsetConf}
+import io.warmset.spark.{MemoryRule, TaskSlots, Units, WarmsetConf}
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.warmset.SparkInternals
@@ -46,7 +46,7 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     plan.fixed match {
       case Some(why) =>
         logWarning(s"${WarmsetConf.TotalMemory.name}: the split between the Java heap " +
-          s"and the pool stays as it starts, the pool at ${plan.poolStartBytes} bytes: $why")
+          s"and the pool stays as it starts, the pool at ${Units.bytesShort(plan.poolStartBytes)}: $why")
         startTimer(TickNs)(keep())
       case None => run()
     }
@@ -78,9 +78,9 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     val total = MemorySplitRule.totalNow(plan, limit, outside)
     if (total < plan.totalBytes && !saidLess) {
       saidLess = true
-      logWarning(s"Of ${WarmsetConf.TotalMemory.name}, ${plan.totalBytes} bytes, heap and pool get $total: " +
-        s"$outside bytes are in use outside of them, by this JVM and others under the same limit of " +
-        s"$limit bytes; make the container larger, or the total smaller")
+      logWarning(s"Of ${WarmsetConf.TotalMemory.name}, ${Units.bytesShort(plan.totalBytes)}, heap and pool get " +
+        s"${Units.bytesShort(total)}: ${Units.bytesShort(outside)} are in use outside of them, by this JVM and others " +
+        s"under the same limit of ${Units.bytesShort(limit)}; make the container larger, or the total smaller")
     }
     (outside, total)
   }
@@ -91,12 +91,12 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     startTimer(LookNs)(tick(rates = System.nanoTime - lastNs >= TickNs))
     heap.onCollection(() => look())
     if (plan.heap.maxBytes > plan.totalBytes) {
-      logWarning(s"The Java heap may grow to ${plan.heap.maxBytes} bytes (-Xmx), past " +
+      logWarning(s"The Java heap may grow to ${Units.bytesShort(plan.heap.maxBytes)} (-Xmx), past " +
         s"${WarmsetConf.TotalMemory.name}, if that much lives on it; a smaller spark.executor.memory (in local " +
         "mode spark.driver.memory) rules that out")
     }
-    logInfo(s"Warmset divides ${plan.totalBytes} bytes between the Java heap and the pool, which " +
-      s"starts with ${plan.poolStartBytes}")
+    logInfo(s"Warmset divides ${Units.bytesShort(plan.totalBytes)} between the Java heap and the pool, which " +
+      s"starts with ${Units.bytesShort(plan.poolStartBytes)}")
   }
 
   /** The heap grows at collections: the pool yields then, not only at the next look. */

@@ -2,7 +2,7 @@ package io.warmset.spark.memorysplit
 
 import java.lang.management.MemoryUsage
 
-import io.warmset.spark.{MemoryRule, StoreRoom, WarmsetConf}
+import io.warmset.spark.{MemoryRule, StoreRoom, Units, WarmsetConf}
 
 /**
  * Whether `spark.warmset.totalMemory` can work here, and how the split starts.
@@ -42,15 +42,16 @@ private[spark] object MemorySplitRule {
     if (poolMost < WarmsetConf.MemoryBytesMin) {
       val option = if (fixed.isDefined) "-Xmx" else "-Xms"
       throw new IllegalArgumentException(
-        s"${WarmsetConf.TotalMemory.name} is $totalBytes bytes, but the Java heap has at least " +
-          s"$heapLeast of them ($option) and the pool ${WarmsetConf.MemoryBytesMin}; set it to at " +
-          s"least ${heapLeast + WarmsetConf.MemoryBytesMin}, or make the heap smaller" +
+        s"${WarmsetConf.TotalMemory.name} is ${Units.bytesShort(totalBytes)}, but the Java heap has at least " +
+          s"${Units.bytesShort(heapLeast)} of them ($option) and the pool ${Units.bytesShort(WarmsetConf.MemoryBytesMin)}; " +
+          s"set it to at least ${(heapLeast + WarmsetConf.MemoryBytesMin + MiB - 1) / MiB}m, or make the heap smaller" +
           fixed.map(why => s" ($why)").getOrElse(""))
     }
     val pool = conf.memoryBytes match {
       case Some(asked) if asked > poolMost => throw new IllegalArgumentException(
-        s"${WarmsetConf.Memory.name} is $asked bytes, but of ${WarmsetConf.TotalMemory.name}, " +
-          s"which is $totalBytes, the Java heap leaves $poolMost")
+        s"${WarmsetConf.Memory.name} is ${Units.bytesShort(asked)}, but of ${WarmsetConf.TotalMemory.name}, which is " +
+          s"${Units.bytesShort(totalBytes)}, the Java heap leaves ${Units.bytesShort(poolMost)}: set it to at most " +
+          s"${poolMost / MiB}m")
       case Some(asked) => asked
       case None if fixed.isDefined => poolMost
       case None =>
@@ -66,10 +67,10 @@ private[spark] object MemorySplitRule {
       machine: MemoryRule.Machine): Unit =
     if (totalBytes > machine.totalBytes - reserveBytes) {
       throw new IllegalArgumentException(
-        s"${WarmsetConf.TotalMemory.name} is $totalBytes bytes, but of the ${machine.totalBytes} of " +
-          s"this machine or container (`warmset doctor` shows the limit) $reserveBytes are kept for " +
-          "what the JVM needs outside the heap and the pool; set it to at most " +
-          s"${math.max(0L, machine.totalBytes - reserveBytes)}")
+        s"${WarmsetConf.TotalMemory.name} is ${Units.bytesShort(totalBytes)}, but of the " +
+          s"${Units.bytesShort(machine.totalBytes)} of this machine or container (`warmset doctor` shows the limit) " +
+          s"${Units.bytesShort(reserveBytes)} are kept for what the JVM needs outside the heap and the pool; set it to " +
+          s"at most ${math.max(0L, machine.totalBytes - reserveBytes) / MiB}m")
     }
 
   private def whyFixed(conf: WarmsetConf, heap: Heap): Option[String] =
@@ -107,6 +108,7 @@ private[spark] object MemorySplitRule {
   def settledBytes(beforeBytes: Long, nowBytes: Long): Long =
     if (nowBytes >= beforeBytes) nowBytes else beforeBytes - math.max(1L, (beforeBytes - nowBytes) / SettlesIn)
 
+  private val MiB = 1L << 20
   private val SettlesIn = 8
   /** 64 MiB of 2 GiB are what two cores allocate in 0.1 s. */
   private val MarginOfLimit = 32

@@ -5,6 +5,8 @@ import java.util.Locale
 
 import scala.xml.Node
 
+import io.warmset.spark.Units
+
 /**
  * The budget over time, drawn as SVG on the server: memory allowed, in use and resident, and disk
  * space; the Java heap beside it where both share a budget.

@@ -30,6 +30,7 @@ object ReportJson {
       number("pool_bytes"),
       number("used_bytes"),
       number("window_bytes"),
+      number("staging_bytes"),
       number("huge_bytes"),
       number("resident_bytes"),
       number("live_bytes"),

@@ -2,6 +2,8 @@ package io.warmset.spark.ui
 
 import scala.xml.Node
 
+import io.warmset.spark.Units
+
 /**
  * Where the cached bytes are: in memory, or on disk only, as stacked bars.
  *

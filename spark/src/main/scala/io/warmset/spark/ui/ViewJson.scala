@@ -61,6 +61,7 @@ object ViewJson {
     "pool_bytes" -> JInt(s.poolBytes),
     "used_bytes" -> JInt(s.usedBytes),
     "window_bytes" -> JInt(s.windowBytes),
+    "staging_bytes" -> JInt(s.stagingBytes),
     "huge_bytes" -> JInt(s.hugeBytes),
     "resident_bytes" -> JInt(s.residentBytes),
     "live_bytes" -> JInt(s.liveBytes),

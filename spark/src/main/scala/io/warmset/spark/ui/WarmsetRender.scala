@@ -4,6 +4,8 @@ import java.time.ZoneId
 
 import scala.xml.Node
 
+import io.warmset.spark.Units
+
 /**
  * The tab's content: a pure function of the view.
  *

@@ -84,12 +84,13 @@ final case class BudgetPoint(
     heapBytes: Long = 0,
     totalBytes: Long = 0)
 
-/** A region store's statistics; field for field the numbers and words of NativeStore.stats. */
+/** A region store's statistics; field for field the numbers and words of StoreHolder.stats. */
 final case class StoreStats(
     budgetBytes: Long,
     poolBytes: Long,
     usedBytes: Long,
     windowBytes: Long,
+    stagingBytes: Long,
     hugeBytes: Long,
     residentBytes: Long,
     liveBytes: Long,
@@ -122,6 +123,7 @@ final case class StoreStats(
     poolBytes + that.poolBytes,
     usedBytes + that.usedBytes,
     windowBytes + that.windowBytes,
+    stagingBytes + that.stagingBytes,
     hugeBytes + that.hugeBytes,
     residentBytes + that.residentBytes,
     liveBytes + that.liveBytes,
@@ -166,7 +168,7 @@ final case class SplitStats(
 }
 
 object StoreStats {
-  val Zero: StoreStats = StoreStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "")
+  val Zero: StoreStats = StoreStats(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", "")
 
   /** The words that occur in either, once each. */
   private def words(a: String, b: String): String =

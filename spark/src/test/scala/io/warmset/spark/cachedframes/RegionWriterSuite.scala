@@ -34,6 +34,7 @@ class RegionWriterSuite extends AnyFunSuite {
   test("transient chunks are kept for as many tasks as run at a time") {
     assert(TransientMemory.mayKeep(31, 1) && !TransientMemory.mayKeep(32, 8))
     assert(TransientMemory.mayKeep(255, 64) && !TransientMemory.mayKeep(256, 64))
+    assert(Seq(1, 8, 64).map(TransientMemory.keptBytesMax) == Seq(128L << 20, 128L << 20, 1L << 30))
   }
 
   test("transient memory hands out aligned, distinct, writable space and counts it") {
@@ -56,5 +57,6 @@ class RegionWriterSuite extends AnyFunSuite {
     memory.close()
     memory.close()
     intercept[IllegalStateException](memory.allocate(1))
+    assert(TransientMemory.allocatedBytes == before, "kept, and there is no store")
   }
 }

@@ -1,7 +1,9 @@
 package org.apache.spark.warmset
 
 import io.warmset.spark.{ContainerRule, MemoryRule, WarmsetConf}
-import org.apache.spark.SparkConf
+import org.apache.spark.{SecurityManager, SparkConf}
+import org.apache.spark.deploy.k8s.{KubernetesConf, SparkPod}
+import org.apache.spark.deploy.k8s.features.BasicExecutorFeatureStep
 import org.apache.spark.resource.ResourceProfile
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -32,6 +34,47 @@ class ContainerRuleSuite extends AnyFunSuite {
     }
   }
 
+  /** What Spark's own step asks Kubernetes for. */
+  private def podBytes(conf: SparkConf): Long = {
+    ResourceProfile.clearDefaultProfile()
+    try {
+      val profile = ResourceProfile.getOrCreateDefaultProfile(conf)
+      val executor = KubernetesConf.createExecutorConf(conf, "1", "application", None)
+      val pod = new BasicExecutorFeatureStep(executor, new SecurityManager(conf), profile).configurePod(SparkPod.initialPod())
+      pod.container.getResources.getLimits.get("memory").getNumericalAmount.longValueExact
+    } finally ResourceProfile.clearDefaultProfile()
+  }
+
+  private def kubernetes(settings: (String, String)*): SparkConf = spark(Seq("spark.master" -> "k8s://https://host",
+    "spark.kubernetes.container.image" -> "image", "spark.driver.host" -> "host") ++ settings: _*)
+
+  private val Both = Seq("spark.kubernetes.memoryOverheadFactor" -> "0.4", "spark.executor.memoryOverheadFactor" -> "0.2")
+  for (settings <- Seq(Nil, Both, Both.take(1), Both.drop(1), Both :+ ("spark.executor.memoryOverhead" -> "3g"),
+      Seq("spark.executor.minMemoryOverhead" -> "1g"))) {
+    test(s"a pod is as large as Spark makes it: ${settings.mkString(", ")}") {
+      val conf = kubernetes(settings :+ ("spark.executor.memory" -> "8g"): _*)
+      val container = ContainerRule.of(conf).get
+      assert(container.heapBytes + container.overheadBytes == podBytes(conf))
+    }
+  }
+
+  test("of the default overhead of Python and R on Kubernetes, cached data gets nothing") {
+    for (language <- Seq("python", "r")) {
+      // What Spark's step for the driver's pod gives such an application.
+      def container(settings: (String, String)*) = ContainerRule.of(kubernetes(Seq("spark.executor.memory" -> "10g",
+        "spark.kubernetes.resource.type" -> language, "spark.kubernetes.memoryOverheadFactor" -> "0.4") ++ settings: _*)).get
+      assert(container().poolBytesMax == 0)
+      assert(ContainerRule.problem(warmset(), container()).exists(_.contains("memoryOverhead=14464m")))
+      assert(container("spark.executor.memoryOverhead" -> "14464m").poolBytesMax == 10240 * MiB)
+      val total = ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "20g"), container())
+      assert(total.exists(_.contains(s"memoryOverhead=${10240 + 512 + 3072}m")), total)
+    }
+    val apart = kubernetes("spark.executor.memory" -> "10g", "spark.kubernetes.resource.type" -> "python",
+      "spark.kubernetes.memoryOverheadFactor" -> "0.4", "spark.executor.pyspark.memory" -> "2g")
+    assert(ContainerRule.of(apart).get.poolBytesMax == (3072 - 128) * MiB)
+    assert(ContainerRule.of(kubernetes(Both.take(1) :+ ("spark.kubernetes.resource.type" -> "java"): _*)).get.workerBytes == 0)
+  }
+
   test("other managers bound no container") {
     for (master <- Seq("local[2]", "spark://host:7077", "local-cluster[2,1,1024]")) {
       assert(ContainerRule.of(spark("spark.master" -> master)).isEmpty)
@@ -44,7 +87,7 @@ class ContainerRuleSuite extends AnyFunSuite {
     val container = ContainerRule.of(conf).get
     val machine = MemoryRule.Machine(512L << 30, 64, 8L << 30, 0, Some(4), Some(container))
     val budget = MemoryRule.budgetBytes(machine)
-    assert(budget == 5120 * MiB - 8192 * MiB / 10 / (2 * MiB) * (2 * MiB) - 2 * MiB)
+    assert(budget == (5120 - 128) * MiB - 8192 * MiB / 10 / (2 * MiB) * (2 * MiB) - 2 * MiB)
     assert(budget + container.jvmBytes <= container.overheadBytes)
     assert(ContainerRule.problem(warmset(), container).isEmpty)
   }
@@ -52,18 +95,19 @@ class ContainerRuleSuite extends AnyFunSuite {
   test("containers of Spark's default size have no room, and the line that mends it is said") {
     val container = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g")).get
     val why = ContainerRule.problem(warmset(), container).get
-    assert(why.contains("--conf spark.executor.memoryOverhead=4506m"), why)
+    assert(why.contains("have 409 MiB outside of the Java heap, of which the JVM needs 409.6 MiB, writing needs 128 MiB"), why)
+    assert(why.contains("--conf spark.executor.memoryOverhead=4634m"), why)
     val mended = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g",
-      "spark.executor.memoryOverhead" -> "4506m")).get
+      "spark.executor.memoryOverhead" -> "4634m")).get
     assert(ContainerRule.problem(warmset(), mended).isEmpty && mended.poolBytesMax == 4096 * MiB)
   }
 
   test("sizes that were asked for are compared with the container") {
     val conf = spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g", "spark.executor.memoryOverhead" -> "1g")
     val container = ContainerRule.of(conf).get
-    assert(ContainerRule.problem(warmset("spark.warmset.memory" -> "512m"), container).isEmpty)
+    assert(ContainerRule.problem(warmset("spark.warmset.memory" -> "384m"), container).isEmpty)
     val memory = ContainerRule.problem(warmset("spark.warmset.memory" -> "2g"), container).get
-    assert(memory.contains("memoryOverhead=2458m"), memory)
+    assert(memory.contains("memoryOverhead=2586m"), memory)
     assert(ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "4g"), container).isEmpty)
     val total = ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "8g"), container).get
     assert(total.contains("memoryOverhead=4608m"), total)

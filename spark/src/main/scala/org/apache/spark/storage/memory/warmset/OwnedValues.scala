@@ -42,8 +42,8 @@ trait OwnedValues {
   /** The same values; an error instead of an end where the task has ended. Closing it is harmless. */
   def guarded(values: Iterator[Any]): Iterator[Any]
 
-  /** Whether a block that begins with this value takes next to none of the heap. */
-  def liesElsewhere(first: Any): Boolean
+  /** Whether this value is a handle on a region, so that its block takes next to none of the heap. */
+  def isRegionHandle(first: Any): Boolean
 
   /**
    * What stands for values that the store has as objects; nothing is evicted for it. None where

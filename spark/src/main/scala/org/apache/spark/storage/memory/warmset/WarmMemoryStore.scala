@@ -142,7 +142,7 @@ private[spark] class WarmMemoryStore(
   private def onlyHeapBlocksGo(space: Long, putting: Option[Int]): Boolean = blocks.synchronized {
     val onHeap = blocks.asScala.toVector.filter { case (_, entry) => entry.memoryMode == MemoryMode.ON_HEAP }
     val (handles, others) = onHeap.partition {
-      case (_, entry: DeserializedMemoryEntry[_]) => entry.value.headOption.exists(owned.liesElsewhere)
+      case (_, entry: DeserializedMemoryEntry[_]) => entry.value.headOption.exists(owned.isRegionHandle)
       case _ => false
     }
     def idle(block: BlockId) = manager.blockInfoManager.get(block)

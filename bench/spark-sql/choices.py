@@ -1,0 +1,151 @@
+"""How an engine is set: what the search varies, and Spark's configuration that follows.
+
+Each engine has one total, the limit of its memory cgroup. What the heap leaves of it is page cache for stock Spark (for
+the blocks that it put on disk, and for Parquet files), and the pool for Warmset.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from harness import engines
+from harness.engines import Spec
+from harness.machine import ROOT
+
+MIB = 1 << 20
+PEER_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+# Spark starts with no less.
+HEAP_BYTES_MIN = 480 * MIB
+# What Warmset's pool leaves to the JVM beside its heap: metaspace, direct buffers, the collector's tables, code,
+# threads; to the Python driver; and to the pages of their files.
+NATIVE_BYTES = 512 * MIB
+POOL_BYTES_MIN = 48 * MIB
+# Of its memory limit, what DuckDB is told to use; it needs some beside it.
+DUCKDB_SHARE = 0.8
+LEVELS = {"off_heap": "OFF_HEAP", "disk_only": "DISK_ONLY", "parquet": None}
+TITLES = {
+    "warmset": "Warmset",
+    "stock": "stock `cache()`",
+    "uncompressed": "stock, uncompressed",
+    "off_heap": "stock `OFF_HEAP`",
+    "disk_only": "stock `DISK_ONLY`",
+    "arrow": "stock 4.3, Arrow",
+    "parquet": "Parquet, no cache",
+    "duckdb": "DuckDB over Parquet",
+    "polars": "Polars over Parquet",
+}
+ENGINES = ("stock", "uncompressed", "off_heap", "disk_only", "arrow", "parquet")
+COLLECTORS = ("Parallel", "G1")
+# Of the total, as heap: engines whose blocks are elsewhere do with less.
+ON_HEAP, ELSEWHERE = (0.72, 0.62, 0.5, 0.8), (0.5, 0.4, 0.62)
+HEAPS = {"stock": ON_HEAP, "uncompressed": ON_HEAP, "arrow": (0.5, 0.62, 0.4)}
+WARMSET_HEAPS = (0.4, 0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to set an engine; the defaults are Spark's, but for the collector.
+
+    Below 1792 MiB and two processors the JVM itself would choose the serial collector, which is the worst of all.
+    """
+
+    engine: str
+    heap_share: float
+    collector: str = "Parallel"
+    memory_fraction: float = 0.6
+    storage_fraction: float = 0.5
+    batch_rows: int = 10000
+    codec: str = "lz4"
+    partition_mib: int = 24
+
+    def heap_bytes(self, limit_bytes: int) -> int:
+        """The heap, in whole MiB."""
+        return max(HEAP_BYTES_MIN, int(limit_bytes * self.heap_share) // MIB * MIB)
+
+    def pool_bytes(self, limit_bytes: int) -> int:
+        """What is left for a pool beside heap and native memory."""
+        return max(POOL_BYTES_MIN, limit_bytes - self.heap_bytes(limit_bytes) - NATIVE_BYTES)
+
+    def raw(self) -> dict:
+        """For the raw results."""
+        return asdict(self)
+
+    def title(self) -> str:
+        """What was chosen, for people."""
+        return (
+            f"heap {self.heap_share:.0%}, {self.collector}, memory.fraction {self.memory_fraction:g}, "
+            f"storageFraction {self.storage_fraction:g}, batches of {self.batch_rows}, {self.codec}, "
+            f"partitions of {self.partition_mib} MiB"
+        )
+
+
+def knobs(engine: str) -> dict[str, tuple]:
+    """What may be varied for the engine; the first of each is where the search starts."""
+    found: dict[str, tuple] = {
+        "heap_share": WARMSET_HEAPS if engine == "warmset" else HEAPS.get(engine, ELSEWHERE),
+        "collector": COLLECTORS,
+        "memory_fraction": (0.6, 0.75, 0.85),
+        "partition_mib": (24, 64, 128),
+    }
+    if engine != "parquet":
+        found["batch_rows"] = (10000, 20000, 5000)
+    if engine in ("stock", "uncompressed", "arrow"):
+        found["storage_fraction"] = (0.5, 0.3, 0.8)
+    if engine not in ("warmset", "parquet"):
+        found["codec"] = ("lz4", "zstd", "none")
+    return found
+
+
+def drawn(engine: str, count: int) -> list[Setting]:
+    """The default setting, and others drawn at random, the same ones in every run."""
+    chance = random.Random(f"spark-sql/{engine}")
+    varied = knobs(engine)
+    found = [Setting(engine, varied["heap_share"][0])]
+    while len(found) < count:
+        other = replace(found[0], **{name: chance.choice(values) for name, values in varied.items()})
+        if other not in found:
+            found.append(other)
+    return found
+
+
+def spec(setting: Setting, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
+    """The engine as `harness.process` starts it."""
+    heap, pool = setting.heap_bytes(limit_bytes), setting.pool_bytes(limit_bytes)
+    name = setting.engine
+    if name == "warmset":
+        made = engines.warmset(heap + pool, cpus, scratch, heap)
+    else:
+        made = Spec(name, TITLES[name], engines.common(heap, cpus, scratch))
+    conf = {
+        **made.conf,
+        "spark.driver.extraJavaOptions": f"{made.conf['spark.driver.extraJavaOptions']} -XX:+Use{setting.collector}GC",
+        "spark.memory.fraction": str(setting.memory_fraction),
+        "spark.memory.storageFraction": str(setting.storage_fraction),
+        "spark.sql.inMemoryColumnarStorage.batchSize": str(setting.batch_rows),
+        "spark.sql.files.maxPartitionBytes": f"{setting.partition_mib}m",
+        # Blocks that are serialised or on disk; 10 MiB is the largest table that is broadcast, as Spark has it.
+        "spark.rdd.compress": str(setting.codec != "none").lower(),
+    }
+    if setting.codec != "none":
+        conf["spark.io.compression.codec"] = setting.codec
+    if name == "uncompressed":
+        conf["spark.sql.inMemoryColumnarStorage.compressed"] = "false"
+    if name == "off_heap":
+        # It unrolls a block into direct buffers before it counts them: with all as its pool it dies at the limit.
+        size = max(POOL_BYTES_MIN, pool // 2)
+        conf |= {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": engines.mib(size)}
+    if name == "arrow":
+        conf["spark.sql.cache.serializer"] = engines.ARROW
+    python = engines.PYTHON_43 if name == "arrow" else made.python
+    return replace(made, conf=conf, level=LEVELS.get(name, made.level), python=python)
+
+
+def peer(name: str, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
+    """An engine that is not Spark."""
+    conf = {"engine": name}
+    if name == "duckdb":
+        memory = f"{int(limit_bytes * DUCKDB_SHARE) >> 20}MiB"
+        conf |= {"memory_limit": memory, "threads": str(cpus), "temp_directory": str(scratch / "duckdb-spill")}
+    return Spec(name, TITLES[name], conf, level=None, python=PEER_PYTHON, worker="harness.peer")

@@ -1,0 +1,191 @@
+"""Figures from the jobs of a run: medians, ratios with their intervals, break-even, distance to the limit."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from statistics import median
+
+import job
+import work
+from choices import ENGINES
+from harness.statistics import geomean, rounded
+
+RESAMPLES = 1000
+CONFIDENCE = 0.95
+# A bound is made of two measured times, each of which differs by some per cent from one run to the next.
+BELOW_BOUND = 0.95
+
+
+@dataclass(frozen=True)
+class SizeFigures:
+    """The jobs of one size, by engine; those that were not finished are kept apart."""
+
+    jobs: dict[str, list[dict]]
+
+    @classmethod
+    def of(cls, jobs: list[dict], size: str) -> SizeFigures:
+        found: dict[str, list[dict]] = {}
+        for each in jobs:
+            if each["size"] == size:
+                found.setdefault(each["engine"], []).append(each)
+        return cls(found)
+
+    def steady(self, engine: str, query: str) -> list[float]:
+        """Seconds of the query in all passes but the first of each job."""
+        passes = [one for each in self.jobs.get(engine, []) for one in each["passes"][1:]]
+        return [one[query]["seconds"] for one in passes if "seconds" in one.get(query, {})]
+
+    def seconds(self, engine: str, query: str) -> float:
+        """The median of them; NaN of none."""
+        return median_or_nan(self.steady(engine, query))
+
+    def finished(self) -> list[str]:
+        """Engines all of whose jobs were finished."""
+        return [
+            engine for engine, jobs in self.jobs.items() if jobs and all(job.whole_s(each) is not None for each in jobs)
+        ]
+
+    def whole(self, engine: str) -> list[float]:
+        """Seconds of whole jobs."""
+        return [seconds for each in self.jobs.get(engine, []) if (seconds := job.whole_s(each)) is not None]
+
+    def stock(self) -> list[str]:
+        """Stock engines that finished their jobs."""
+        return [engine for engine in ENGINES if engine in self.finished()]
+
+    def best_stock_whole(self) -> str | None:
+        """The stock engine whose whole job is the shortest."""
+        return min(self.stock(), key=lambda engine: median(self.whole(engine)), default=None)
+
+    def ratios(self) -> dict[str, float]:
+        """By query, the best stock engine's median over Warmset's: each query has a best of its own."""
+        found = {}
+        for query in work.NAMES:
+            theirs = [seconds for engine in self.stock() if not math.isnan(seconds := self.seconds(engine, query))]
+            ours = self.seconds("warmset", query)
+            if theirs and not math.isnan(ours):
+                found[query] = min(theirs) / ours
+        return found
+
+    def geomean_interval(self, versus: list[str]) -> tuple[float, float]:
+        """An interval of the geometric mean of the ratios, by resampling the timings of each engine and query."""
+        chance = random.Random(7)
+        samples = {
+            (engine, query): self.steady(engine, query) for engine in ("warmset", *versus) for query in work.NAMES
+        }
+        found = []
+        for _ in range(RESAMPLES):
+            drawn = {key: median(chance.choices(each, k=len(each))) for key, each in samples.items() if each}
+            ratios = [
+                min(drawn[engine, query] for engine in versus if (engine, query) in drawn) / drawn["warmset", query]
+                for query in work.NAMES
+                if ("warmset", query) in drawn and any((engine, query) in drawn for engine in versus)
+            ]
+            found.append(geomean(ratios))
+        found.sort()
+        edge = int(RESAMPLES * (1 - CONFIDENCE) / 2)
+        return found[edge], found[-1 - edge]
+
+    def whole_interval(self, engine: str) -> tuple[float, float] | None:
+        """The least and the largest of the whole jobs: too few for more."""
+        found = self.whole(engine)
+        return (min(found), max(found)) if found else None
+
+    def break_even(self, engine: str) -> float | None:
+        """After how many queries caching in `engine` has paid against Parquet; `None`: never, or nothing to compare.
+
+        Both at their steady pace, over the mean query of a pass; caching is paid in advance.
+        """
+        ours, theirs = self.pace_s(engine), self.pace_s("parquet")
+        fills = [each["fill_s"] for each in self.jobs.get(engine, [])]
+        if ours is None or theirs is None or not fills or ours >= theirs:
+            return None
+        opening = median(each["fill_s"] for each in self.jobs["parquet"])
+        return max(0.0, (median(fills) - opening) / (theirs - ours))
+
+    def pace_s(self, engine: str) -> float | None:
+        """Seconds of the mean query of a steady pass."""
+        seconds = [self.seconds(engine, query) for query in work.NAMES]
+        return None if engine not in self.finished() or any(map(math.isnan, seconds)) else sum(seconds) / len(seconds)
+
+    def cache_bytes(self, engine: str) -> int | None:
+        """What its cache takes."""
+        return next((found for each in self.jobs.get(engine, []) if (found := job.cache_bytes(each))), None)
+
+
+def median_or_nan(values: list[float]) -> float:
+    """The median; NaN of none."""
+    return median(values) if values else math.nan
+
+
+def limits(twice: SizeFigures, fits: SizeFigures, devices: list[float]) -> dict[str, dict]:
+    """By query, Warmset's seconds where the cache outgrows memory over the least that they could be.
+
+    That is max(its least time with all in memory, bytes that it read / the device's speed). Both sizes have one scale.
+    """
+    found = {}
+    for query in work.NAMES:
+        seconds, resident = twice.seconds("warmset", query), fits.steady("warmset", query)
+        if math.isnan(seconds) or not resident:
+            continue
+        passes = [one[query] for each in twice.jobs["warmset"] for one in each["passes"][1:]]
+        read_bytes = median(each["read_bytes"] for each in passes)
+        bound_s = max(min(resident), read_bytes / max(devices))
+        found[query] = {
+            "seconds": seconds, "resident_s_least": min(resident), "read_bytes": read_bytes, "bound_s": bound_s,
+            "ratio": seconds / bound_s,
+        }  # fmt: skip
+    return found
+
+
+def missing(jobs: list[dict], expected: list[tuple[str, str, int]]) -> list[str]:
+    """Jobs that were not played, and queries of Warmset's that were not answered."""
+    played = [(each["size"], each["engine"], each["round"]) for each in jobs]
+    absent = [f"{size}, round {number}: {engine} was not played" for size, engine, number in expected
+              if (size, engine, number) not in played]  # fmt: skip
+    absent += [f"{each['size']}, round {each['round']}: Warmset: {each['died'] or 'queries are missing'}"
+               for each in jobs if each["engine"] == "warmset" and job.whole_s(each) is None]  # fmt: skip
+    return absent
+
+
+def unequal(jobs: list[dict]) -> list[str]:
+    """Queries whose rows were not those of the first engine."""
+    return sorted({f"{each['size']}: {each['engine']} {query}" for each in jobs for one in each["passes"]
+                   for query, timing in one.items() if timing.get("equal") is False})  # fmt: skip
+
+
+def compared(jobs: list[dict]) -> bool:
+    """Whether each query of each size was answered by two engines at least."""
+    keys = {
+        (each["size"], number, query): 0 for each in jobs for number, one in enumerate(each["passes"]) for query in one
+    }
+    for each in jobs:
+        for number, one in enumerate(each["passes"]):
+            for query, timing in one.items():
+                keys[each["size"], number, query] += "seconds" in timing
+    return bool(keys) and all(count > 1 for count in keys.values())
+
+
+def result(raw: dict) -> dict:
+    """The result line; a figure whose part was not run is null."""
+    jobs = raw["jobs"]
+    sizes = {name: SizeFigures.of(jobs, name) for name in ("fits", "twice", "four")}
+    ratios = {name: figures.ratios() for name, figures in sizes.items()}
+    bounds = raw.get("limit") or {}
+    sizes_raw = raw.get("sizes") or {}
+    return {
+        "overflow_geomean": rounded(geomean(ratios["twice"].values())),
+        "overflow_worst": rounded(min(ratios["twice"].values(), default=math.nan)),
+        "fits_geomean": rounded(geomean(ratios["fits"].values())),
+        "fits_worst": rounded(min(ratios["fits"].values(), default=math.nan)),
+        "four_geomean": rounded(geomean(ratios["four"].values())),
+        "limit_ratio": rounded(geomean([each["ratio"] for each in bounds.values()])),
+        "footprint_ratio": rounded(sizes_raw.get("footprint_ratio")),
+        "materialise_ratio": rounded(sizes_raw.get("materialise_ratio")),
+        "half_memory_ok": (raw.get("half") or {}).get("ok"),
+        "answers_equal": False if unequal(jobs) else True if compared(jobs) else None,
+        "queries": len(ratios["twice"] or ratios["fits"]),
+        "tuned_trials": len(raw["trials"]),
+    }

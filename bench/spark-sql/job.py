@@ -1,0 +1,114 @@
+"""A job: an engine started in its memory cgroup, all tables cached, then passes over the queries.
+
+Invariant: a job that is written down was played to its end, or until its engine died, which is written down with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import choices
+import work
+from answers import Answers
+from choices import Setting
+from harness import contest
+from harness.contest import CACHE_TIMEOUT_S, START_TIMEOUT_S, Player
+from options import Options, Size
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where jobs run: their data, logs, scratch space, and the answers known so far."""
+
+    options: Options
+    logs: Path
+    scratch: Path
+    answers: Answers
+
+
+def play(stage: Stage, size: Size, engine: str, setting: Setting | None, passes: int, names: Sequence[str]) -> dict:
+    """Plays one job; `setting` is `None` for engines that are not Spark. Answers with all that was measured."""
+    options = stage.options
+    scratch = stage.scratch / f"{engine}-{time.monotonic_ns()}"
+    if setting is None:
+        spec = choices.peer(engine, size.limit_bytes, options.cpus, scratch)
+    else:
+        spec = choices.spec(setting, size.limit_bytes, options.cpus, scratch)
+    with ExitStack() as stack:
+        player = contest.open_player(stack, spec, size.limit_bytes, stage.logs, scratch)
+        fill_s, storage, fills = fill(player, work.tables(size.scale, options.form))
+        timings = [one_pass(stage, player, size, number, names) for number in range(passes) if player.alive]
+    complete = [len(each) == len(names) for each in timings]
+    return {
+        "engine": engine,
+        "size": size.name,
+        "setting": setting and setting.raw(),
+        "fill_s": fill_s,
+        "fills": fills,
+        "storage": storage,
+        "passes": timings,
+        "complete": len(complete) == passes and all(complete),
+        "peak_bytes": player.peak_bytes,
+        "died": None if player.died is None else {"reason": player.died.reason, "step": player.died.step,
+                                                  "detail": player.died.detail},
+    }  # fmt: skip
+
+
+def fill(player: Player, tables: dict[str, Path]) -> tuple[float, dict | None, dict[str, float]]:
+    """Makes the tables known, and caches each if the engine caches: seconds in all, what the cache takes, by table."""
+    seconds: dict[str, float] = {}
+    storage = None
+    started = time.perf_counter()
+    for name, path in tables.items():
+        cached = player.spec.level is not None
+        view = f"{name}_files" if cached else name
+        player.ask(f"open {name}", START_TIMEOUT_S, op="table", name=view, path=str(path))
+        if cached:
+            query = f"select * from {view}"
+            answer = player.ask(
+                f"cache {name}", CACHE_TIMEOUT_S, op="cache", name=name, query=query, level=player.spec.level
+            )
+            if answer is not None:
+                seconds[name], storage = answer["seconds"], answer["storage"]
+    return time.perf_counter() - started, storage, seconds
+
+
+def one_pass(stage: Stage, player: Player, size: Size, number: int, names: Sequence[str]) -> dict[str, dict]:
+    """One pass: what each query cost, and whether its rows are those that other engines gave."""
+    found = {}
+    for asked in work.queries(player.spec.name, size.scale, number):
+        if asked.name not in names:
+            continue
+        answer = player.ask(asked.name, work.TIMEOUT_S, op="query", text=asked.text)
+        if answer is None:
+            break
+        rows = answer.pop("rows", None)
+        if rows is not None:
+            answer["equal"] = stage.answers.equal(f"{size.scale:g}/{stage.options.form}/{number}/{asked.name}", rows)
+        found[asked.name] = answer
+    return found
+
+
+def seconds_of(one: dict[str, dict]) -> dict[str, float]:
+    """Seconds by query, of those that were answered."""
+    return {name: each["seconds"] for name, each in one.items() if "seconds" in each}
+
+
+def whole_s(job: dict) -> float | None:
+    """The whole job: caching all tables and all passes; `None` if it was not finished."""
+    if job["died"] or not job["complete"]:
+        return None
+    seconds = [each.get("seconds") for one in job["passes"] for each in one.values()]
+    return None if None in seconds else job["fill_s"] + sum(seconds)
+
+
+def cache_bytes(job: dict) -> int | None:
+    """What the cache takes: the store's bytes where there is one, else what Spark accounts in memory and on disk."""
+    if job["storage"] is None:
+        return None
+    store = job["storage"]["warmset"]
+    return store["live_bytes"] if store else job["storage"]["memory_bytes"] + job["storage"]["disk_bytes"]

@@ -1,0 +1,62 @@
+"""The search for an engine's best setting: successive halving, with the same number of trials for every engine.
+
+The first rung plays all candidates: a job that caches all tables and plays a sample of the queries. The best third goes
+on to whole jobs of one pass over all queries. The best of these is the engine's setting. What is compared is the job
+that the benchmark times: caching, and the passes at the pace of those that were played.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import job
+import work
+from choices import Setting, drawn
+from options import Options, Size
+
+PART_KEPT = 3
+
+
+def rungs(options: Options) -> list[tuple[int, tuple[str, ...], int]]:
+    """Of each rung: how many settings, which queries, and how many passes over them."""
+    kept = max(1, options.candidates // PART_KEPT)
+    first = (options.candidates, work.SAMPLE, 2)
+    # One candidate needs no comparison.
+    return [] if options.candidates == 1 else [first, (kept, work.NAMES, 1)]
+
+
+def trials(options: Options) -> int:
+    """How many trials each engine gets."""
+    return sum(count for count, _, _ in rungs(options))
+
+
+def cost_s(trial: dict, passes: int) -> float:
+    """What a job of so many passes would take at the pace of the trial's last pass; infinite if it was not finished."""
+    if trial["died"] or not trial["complete"]:
+        return math.inf
+    seconds = job.seconds_of(trial["passes"][-1]).values()
+    return trial["fill_s"] + passes * sum(seconds) * len(work.NAMES) / len(seconds)
+
+
+def best(
+    engine: str, size: Size, options: Options, known: list[dict], play: Callable[[Setting, tuple[str, ...], int], dict]
+) -> Setting:
+    """The engine's best setting at this size; `known` are the trials so far, and gets those that are played."""
+    found = drawn(engine, options.candidates)
+    for number, (count, names, passes) in enumerate(rungs(options)):
+        found = found[:count]
+        costs = {}
+        for setting in found:
+            trial = next((each for each in known if matches(each, number, setting, size)), None)
+            if trial is None:
+                trial = {"rung": number, **play(setting, names, passes)}
+                known.append(trial)
+            costs[setting] = cost_s(trial, options.passes)
+        found = sorted(found, key=costs.__getitem__)
+    return found[0]
+
+
+def matches(trial: dict, rung: int, setting: Setting, size: Size) -> bool:
+    """Whether this trial is of that setting, in that rung."""
+    return trial["rung"] == rung and trial["setting"] == setting.raw() and trial["size"] == size.name

@@ -1,0 +1,254 @@
+"""spark-sql, played by engines that are told what to answer: what is searched, kept, compared, and called a fault."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+import pytest
+from harness import contest, machine, tpch
+from harness.contest import Player
+from harness.engines import Spec
+from harness.machine import Run
+from harness.process import EngineDied
+from harness.progress import Progress
+
+MIB = 1 << 20
+NAMES = (
+    "options", "choices", "work", "answers", "job", "search", "figures", "report", "chart", "half", "sizes",
+)  # fmt: skip
+SECONDS = {"warmset": 1.0, "uncompressed": 2.5, "stock": 3.0, "parquet": 2.0, "duckdb": 0.5}
+
+
+class Fake:
+    """An engine that takes its seconds for each query, a tenth more with G1, and may die or lie."""
+
+    opened: ClassVar[list[Spec]] = []
+    dies: ClassVar[dict[str, str]] = {}
+    lies: ClassVar[set[str]] = set()
+    fails: ClassVar[set[str]] = set()
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        Fake.opened.append(spec)
+
+    def call(self, step: str, timeout_s: float, **request: object) -> dict:
+        name = self.spec.name
+        if Fake.dies.get(name) == step:
+            raise EngineDied("oom", step, "java.lang.OutOfMemoryError: Java heap space")
+        store = {
+            "live_bytes": 5 << 30,
+            "used_bytes": 1 << 30,
+            "written_bytes_total": 0,
+            "pool_bytes": 4,
+            "huge_bytes": 4,
+        }
+        storage = {"memory_bytes": 2 << 30, "disk_bytes": 1 << 30, "warmset": store if self.spec.is_warmset else None}
+        if request["op"] == "query" and name in Fake.fails and step == "q2":
+            return {"failed": "no such function"}
+        seconds = SECONDS[name] * (1.1 if "G1" in self.spec.conf.get("spark.driver.extraJavaOptions", "") else 1.0)
+        # A rounded average and an exact one, in any order.
+        rows = [["b", "0.333333"], ["a", 2.0]] if name == "duckdb" else [["a", "2.00"], ["b", 1 / 3]]
+        return {
+            "seconds": seconds,
+            "rows": [["z", 1]] if name in Fake.lies else rows,
+            "storage": storage,
+            "read_bytes": 0,
+            "collection_s": 0.0,
+        }
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, ModuleType]]:
+    """The benchmark's own modules, by their names, without data, disk or engines."""
+    folder = machine.ROOT / "bench" / "spark-sql"
+    monkeypatch.syspath_prepend(str(folder))
+    for name in NAMES:
+        # Another benchmark's modules may have the same names.
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    found = {name: importlib.import_module(name) for name in NAMES}
+    spec = importlib.util.spec_from_file_location("spark_sql_main", folder / "__main__.py")
+    found["main"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found["main"])
+    monkeypatch.setattr(found["main"], "disk_speed", lambda _: {"read_bytes_per_s": 1e9})
+    monkeypatch.setattr(found["work"], "tables", lambda scale, form: {"lineitem": tmp_path, "region": tmp_path})
+    monkeypatch.setattr(contest, "open_player", lambda _, spec, limit, *__: Player(spec, limit, Fake(spec)))
+    Fake.opened, Fake.dies, Fake.lies, Fake.fails = [], {}, set(), set()
+    yield found
+    for name in NAMES:
+        del sys.modules[name]
+
+
+ARGUMENTS = ["--parts", "search,rounds", "--engines", "stock,parquet", "--peers", "duckdb"]
+
+
+def run(bench: dict[str, ModuleType], tmp_path: Path, *arguments: str) -> tuple[object, list[str]]:
+    """Plays what was asked for; answers with the run and its faults."""
+    (tmp_path / "run").mkdir(exist_ok=True)
+    options = bench["options"].parse([*ARGUMENTS, *arguments])
+    found = bench["main"].Bench(options, Run(tmp_path / "run"), tmp_path, Progress(1, stream=io.StringIO()))
+    faults = bench["main"].measure(found)
+    found.raw |= {"faults": faults, "result": bench["figures"].result(found.raw)}
+    return found, faults
+
+
+@pytest.fixture(autouse=True)
+def logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(Run, "logs", lambda _: tmp_path)
+
+
+def test_a_run_compares_with_the_best_stock_engine_and_its_page_shows_it(bench, tmp_path: Path):
+    played, faults = run(bench, tmp_path, "--candidates", "3")
+    assert faults == []
+    result = played.raw["result"]
+    assert result["answers_equal"] is True
+    assert (result["overflow_geomean"], result["fits_worst"], result["four_geomean"]) == (2.0, 2.0, 2.0)
+    assert result["queries"] == 25
+    assert result["limit_ratio"] == 1.0
+    page = bench["report"].readme(played.raw, "raw.json")
+    assert "oom" not in page and "Geometric mean **2.00** (95 %: 2.00 – 2.00)" in page
+    assert "Against DuckDB over Parquet alone: 0.50" in page
+    assert "Warmset's cache is 4.0 times that" in page
+    json.dumps(played.raw, allow_nan=False)
+
+
+def test_every_engine_gets_the_same_number_of_trials_and_its_fastest_setting(bench, tmp_path: Path):
+    played, _ = run(bench, tmp_path, "--candidates", "6", "--only", "twice", "--rounds", "1")
+    trials = [each["engine"] for each in played.raw["trials"]]
+    assert {trials.count(engine) for engine in ("warmset", "stock", "parquet")} == {8}
+    assert {each["setting"]["collector"] for each in played.raw["jobs"] if each["setting"]} == {"Parallel"}
+    assert [each["rung"] for each in played.raw["trials"]].count(1) == 6
+
+
+def test_a_setting_that_dies_is_not_chosen(bench, tmp_path: Path):
+    Fake.dies = {"stock": "q6"}
+    played, faults = run(bench, tmp_path, "--candidates", "3", "--only", "twice")
+    assert faults == [], "that a stock engine dies is a figure"
+    assert all(each["died"]["reason"] == "oom" for each in played.raw["jobs"] if each["engine"] == "stock")
+    assert played.raw["result"]["overflow_geomean"] == 2.0, "against Parquet"
+    assert "oom at q6" in bench["report"].readme(played.raw, "raw.json")
+
+
+def test_what_was_broken_off_goes_on_without_playing_anything_twice(bench, tmp_path: Path):
+    whole, _ = run(bench, tmp_path, "--only", "twice", "--candidates", "3")
+    opened = len(Fake.opened)
+    again, _ = run(bench, tmp_path, "--only", "twice", "--candidates", "3")
+    assert len(Fake.opened) == opened
+    assert again.raw["result"] == whole.raw["result"]
+    with pytest.raises(bench["main"].Unfinished):
+        run(bench, tmp_path, "--only", "twice", "--candidates", "3", "--rounds", "3", "--minutes", "0")
+    assert len(Fake.opened) == opened + 1, "a run of other options starts over, one job at a time"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "fault"),
+    [
+        ({"dies": {"warmset": "q5"}}, "Warmset: {'reason': 'oom'"),
+        ({"fails": {"warmset"}}, "queries are missing"),
+        ({"lies": {"warmset"}}, "other rows than the first engine's"),
+    ],
+)
+def test_what_is_missing_or_wrong_fails_the_run(bench, tmp_path: Path, trouble: dict, fault: str):
+    for name, value in trouble.items():
+        setattr(Fake, name, value)
+    _, faults = run(bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1")
+    assert any(fault in each for each in faults), faults
+
+
+def test_a_time_below_what_is_possible_is_a_fault(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    call = Fake.call
+
+    def reads(self: Fake, step: str, timeout_s: float, **request: object) -> dict:
+        return {**call(self, step, timeout_s, **request), "read_bytes": 3e9}
+
+    monkeypatch.setattr(Fake, "call", reads)
+    played, faults = run(bench, tmp_path, "--candidates", "1", "--rounds", "1")
+    assert played.raw["result"]["limit_ratio"] == pytest.approx(1 / 3, abs=1e-3)
+    assert any("0.33 of the least time" in each for each in faults)
+
+
+def test_break_even_counts_the_queries_until_caching_is_paid(bench):
+    def job(engine: str, fill_s: float, seconds: float) -> dict:
+        one = {name: {"seconds": seconds} for name in bench["work"].NAMES}
+        return {"engine": engine, "size": "twice", "fill_s": fill_s, "passes": [one, one], "died": None,
+                "complete": True}  # fmt: skip
+
+    jobs = [job("warmset", 41.0, 1.0), job("parquet", 1.0, 3.0), job("stock", 90.0, 4.0)]
+    found = bench["figures"].SizeFigures.of(jobs, "twice")
+    assert found.break_even("warmset") == 20.0
+    assert found.break_even("stock") is None
+
+
+def test_footprint_and_materialising_are_against_stock_engines(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bench["sizes"].data, "table", lambda *_: tmp_path)
+    played, faults = run(bench, tmp_path, "--parts", "sizes")
+    result = played.raw["result"]
+    assert faults == []
+    assert (result["footprint_ratio"], result["materialise_ratio"]) == (pytest.approx(1 / 3, abs=1e-3), 0.4)
+    assert played.raw["sizes"]["huge_fraction"] == 1.0
+    assert result["answers_equal"] is None and result["overflow_geomean"] is None
+    assert "| `footprint_ratio` | 0.333 |" in bench["report"].readme(played.raw, "raw-sizes.json")
+
+
+@pytest.mark.parametrize("limit", [1152 * MIB, 4096 * MIB])
+def test_every_setting_stays_within_the_total(bench, limit: int):
+    choices = bench["choices"]
+    for engine in ("warmset", *choices.ENGINES):
+        for setting in choices.drawn(engine, 8):
+            conf = choices.spec(setting, limit, 2, Path("/nowhere")).conf
+            keys = ("spark.driver.memory", "spark.warmset.memory", "spark.memory.offHeap.size")
+            granted = sum(int(conf[key].removesuffix("m")) << 20 for key in keys if key in conf)
+            assert granted < limit, setting.title()
+
+
+def test_parameters_change_from_pass_to_pass_and_not_from_engine_to_engine(bench):
+    work = bench["work"]
+    first, second = (work.queries("warmset", 1.0, number) for number in (0, 1))
+    assert [each.name for each in first] == list(work.NAMES)
+    assert work.queries("stock", 1.0, 0) == first
+    changed = [one.name for one, other in zip(first, second, strict=True) if one.text != other.text]
+    assert len(changed) >= len(tpch.NUMBERS)
+    assert not any("{" in each.text for each in first)
+
+
+@pytest.mark.parametrize(("reference_rows", "ok"), [([[1.0, "a"]], True), ([["x"]], False), (None, None)])
+def test_half_the_memory_is_judged_by_rows_that_no_cache_has_touched(
+    bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reference_rows: list | None, ok: bool | None
+):
+    half = bench["half"]
+    made = {}
+
+    class Scripted:
+        def __init__(self, rows: list | None, dies_at: str | None) -> None:
+            self.rows, self.dies_at = rows, dies_at
+
+        def call(self, step: str, timeout_s: float, **request: object) -> dict:
+            if step == self.dies_at:
+                raise EngineDied("oom", step)
+            return {"seconds": 1.0, "rows": self.rows}
+
+    def open_player(stack: ExitStack, spec: Spec, *_: object) -> Player:
+        if spec.name == half.REFERENCE:
+            scripted = Scripted(reference_rows, None if reference_rows else "sums")
+        else:
+            scripted = Scripted([[1.0, "a"]], None if spec.is_warmset else "materialise")
+        made[spec.name] = Player(spec, 1 << 30, scripted)
+        return made[spec.name]
+
+    monkeypatch.setattr(contest, "open_player", open_player)
+    options = bench["options"].parse(["--quick", "--parts", "half"])
+    found = half.play(options, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
+    assert found["ok"] is ok
+    assert made["stock"].died and made["warmset_half"].answers
+    reference = made[half.REFERENCE].spec
+    assert reference.level is None and not reference.is_warmset
