@@ -2,8 +2,8 @@
 //!
 //! Invariant: it keeps nothing of the store alive, and nobody who reads or writes takes part in it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ struct StoreStatus<'a> {
     kind: &'static str,
     store: u64,
     user: &'static str,
-    dirs: &'a [PathBuf],
+    dirs: Vec<Cow<'a, str>>,
     #[serde(flatten)]
     stats: StoreStats,
     accessed_bytes_total: u64,
@@ -76,7 +76,7 @@ impl Watch {
             kind: "store",
             store: self.number,
             user,
-            dirs: &shared.config.dirs,
+            dirs: shared.config.dirs.iter().map(|dir| dir.to_string_lossy()).collect(),
             stats: shared.stats(),
             accessed_bytes_total: self.accesses.until(shared.clock.now(), shared.clock.live_bytes()),
             largest_regions: regions

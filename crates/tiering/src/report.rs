@@ -1,5 +1,6 @@
 //! What the daemon did: the records of the log, and the counters in Prometheus' text form.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -121,9 +122,15 @@ pub fn prometheus(all: &[Managed<'_>]) -> String {
     let mut family =
         |name: &str, kind: &str, help: &str, lines: &dyn Fn(&Managed<'_>) -> Vec<(String, String)>| {
             let _ = writeln!(text, "# HELP warmset_tier_{name} {help}\n# TYPE warmset_tier_{name} {kind}");
+            let mut seen = HashSet::new();
             for managed in all {
                 for (labels, value) in lines(managed) {
-                    let _ = writeln!(text, "warmset_tier_{name}{{pid=\"{}\"{labels}}} {value}", managed.pid);
+                    let labels = format!("pid=\"{}\"{labels}", managed.pid);
+                    // A file with two values of one series is refused as a whole.
+                    if !seen.contains(&labels) {
+                        let _ = writeln!(text, "warmset_tier_{name}{{{labels}}} {value}");
+                        seen.insert(labels);
+                    }
                 }
             }
         };

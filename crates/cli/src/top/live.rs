@@ -3,6 +3,7 @@
 //! Invariant: the terminal is given back however this ends.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,13 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
-use ratatui::text::Text;
+use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, StatefulWidget, Table, TableState, Widget};
 
 use super::machine::{Of, StoreStatus};
 use super::sections::{Choice, Section, prefetch_section, regions_section, stores_section, tiers_section};
 use super::{Looks, nothing};
+use crate::command::printable;
 
 /// How long a signal that asks to end waits for an answer at most.
 const STEP: Duration = Duration::from_millis(100);
@@ -145,23 +147,24 @@ impl Screen {
         ])
         .areas(area);
         Paragraph::new(self.headline(stores.len(), machine.stores.len())).style(BOLD).render(head, buffer);
-        Paragraph::new(machine.problems.join("\n")).render(complaints, buffer);
+        let lines = machine.problems.iter().map(|problem| Line::from(printable(Path::new(problem))));
+        Paragraph::new(lines.collect::<Vec<_>>()).render(complaints, buffer);
         Paragraph::new(self.footline()).render(foot, buffer);
         if stores.is_empty() && below.is_empty() {
             Paragraph::new(nothing(&self.choice)).render(middle, buffer);
             return;
         }
-        let regions = stores.get(self.selected).map(|store| regions_section(store));
-        let heights = heights(&shown, &below, regions.is_some(), middle.height);
-        let areas = Layout::vertical(heights).split(middle);
-        let mut areas = areas.iter().copied();
-        let mut next = || areas.next().unwrap_or_default();
-        if let Some(regions) = regions {
-            draw_table(&shown, Some(self.selected), next(), buffer);
-            draw_table(&regions, None, next(), buffer);
+        let rows: Vec<usize> = below.iter().map(|section| section.rows.len()).collect();
+        let (first, rows, rest) = heights(stores.len(), &rows, middle.height);
+        let all = [first, rest].into_iter().chain(rows).map(Constraint::Length);
+        let areas = Layout::vertical(all).split(middle);
+        draw_table(&shown, Some(self.selected), areas[0], buffer);
+        if let Some(store) = stores.get(self.selected) {
+            let regions = regions_section(store, usize::from(rest.saturating_sub(AROUND)));
+            draw_table(&regions, None, areas[1], buffer);
         }
-        for section in &below {
-            draw_table(section, None, next(), buffer);
+        for (section, area) in below.iter().zip(&areas[2..]) {
+            draw_table(section, None, *area, buffer);
         }
     }
 
@@ -177,10 +180,11 @@ impl Screen {
     }
 
     fn footline(&self) -> String {
+        let filter = printable(Path::new(&self.choice.filter));
         match &self.typing {
-            Some(_) => format!("filter: {}_   Enter keeps it, Esc takes it back", self.choice.filter),
-            None if self.choice.filter.is_empty() => KEYS.to_owned(),
-            None => format!("filter: {}   Esc clears it   {KEYS}", self.choice.filter),
+            Some(_) => format!("filter: {filter}_   Enter keeps it, Esc takes it back"),
+            None if filter.is_empty() => KEYS.to_owned(),
+            None => format!("filter: {filter}   Esc clears it   {KEYS}"),
         }
     }
 }
@@ -188,21 +192,28 @@ impl Screen {
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
-/// Stores get half at most, what is below them what it needs, and the regions of the selected store the rest.
-fn heights(stores: &Section, below: &[Section], has_stores: bool, room: u16) -> Vec<Constraint> {
-    let height =
-        |section: &Section| u16::try_from(section.rows.len()).unwrap_or(u16::MAX).saturating_add(AROUND);
-    let mut all = Vec::new();
-    if has_stores {
-        all.push(Constraint::Length(height(stores).min((room / 2).max(AROUND + 1))));
-        all.push(Constraint::Min(0));
-    }
-    let part = room / 4;
-    all.extend(below.iter().map(|section| Constraint::Length(height(section).min(part.max(AROUND + 1)))));
-    all
+/// Rows of the screen for stores, what is below them, and the regions of the selected store, which get what is left.
+/// What has no room for one row of its own gets none.
+fn heights(stores: usize, below: &[usize], room: u16) -> (u16, Vec<u16>, u16) {
+    const LEAST: u16 = AROUND + 1;
+    let mut left = room;
+    let mut take = |rows: usize, most: u16| {
+        let wanted = u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(AROUND);
+        let height = if rows == 0 { 0 } else { wanted.min(most.max(LEAST)).min(left) };
+        let height = if height < LEAST { 0 } else { height };
+        left -= height;
+        height
+    };
+    let first = take(stores, room / 2);
+    let below = below.iter().map(|rows| take(*rows, room / 4)).collect();
+    let rest = if stores == 0 || left < LEAST { 0 } else { left };
+    (first, below, rest)
 }
 
 fn draw_table(section: &Section, selected: Option<usize>, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
+    }
     let shown = section.fit(usize::from(area.width.saturating_sub(2)));
     let line = |cells: &dyn Fn(usize) -> String| {
         Row::new(shown.iter().map(|&(n, _)| {
@@ -218,4 +229,123 @@ fn draw_table(section: &Section, selected: Option<usize>, area: Rect, buffer: &m
         .row_highlight_style(REVERSED)
         .block(Block::bordered().title(section.title.as_str()));
     StatefulWidget::render(table, area, buffer, &mut TableState::new().with_selected(selected));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratatui::crossterm::event::KeyModifiers;
+    use serde_json::{Value, json};
+    use warmset_platform::status::{Found, FoundIn, SCHEMA};
+
+    use super::super::args::SortKey;
+    use super::super::machine::Machine;
+    use super::*;
+
+    fn store(number: u64, dir: &str, used_bytes: u64) -> Value {
+        json!({
+            "kind": "store", "store": number, "user": "python", "dirs": [dir], "budget_bytes": 1u64 << 40,
+            "pool_bytes": used_bytes, "used_bytes": used_bytes, "window_bytes": 0, "huge_bytes": used_bytes,
+            "resident_bytes": used_bytes, "live_bytes": used_bytes, "flash_bytes": 0, "accessed_bytes_total": 0,
+            "read_bytes_total": 0, "written_bytes_total": 0, "promotions_total": 0, "demotions_total": 0,
+            "streamed_total": 0, "waits_total": 0, "wait_ns_total": 0, "evictions_total": 0, "regions": 9,
+            "segments": 9, "largest_regions": (0..9).map(|n| json!({
+                "id": n, "name": format!("{dir}-{n}"), "segments": 1, "bytes": 100 - n, "resident_bytes": 1,
+                "file_bytes": 0, "pins": 0,
+            })).collect::<Vec<_>>(),
+        })
+    }
+
+    fn looks(program: &str, mut parts: Vec<Value>) -> Looks {
+        parts.push(json!({
+            "kind": "prefetch", "target_pid": 77, "program": "/bin/soffice", "bytes": 9, "fetched_bytes": 8,
+            "stale_bytes": 0, "triggers_waiting": 0, "triggers_fired": 0,
+        }));
+        let text = json!({
+            "schema": SCHEMA, "name": program, "at_ns": 1, "interval_ms": 1000, "parts": parts,
+        });
+        let file =
+            Found { pid: 4242, name: String::new(), user: 0, age: Duration::ZERO, text: text.to_string() };
+        let machine = Machine::read(FoundIn { files: vec![file], problems: Vec::new() });
+        Looks { machine, ..Looks::default() }
+    }
+
+    fn screen() -> Screen {
+        Screen::new(Choice { sort: SortKey::Used, reversed: false, filter: String::new() })
+    }
+
+    fn drawn(screen: &mut Screen, looks: &Looks, columns: u16, rows: u16) -> Vec<String> {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+        screen.draw(looks, buffer.area, &mut buffer);
+        let line = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect();
+        (0..rows).map(line).collect()
+    }
+
+    fn press(screen: &mut Screen, keys: &str) {
+        for key in keys.chars() {
+            assert!(!screen.press(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)));
+        }
+    }
+
+    #[test]
+    fn a_selected_store_keeps_its_selection_when_the_order_changes() {
+        let looks = looks("feed", vec![store(1, "first", 3 << 30), store(2, "second", 2 << 30)]);
+        let mut screen = screen();
+        let regions_of =
+            |lines: &[String], name: &str| lines.iter().any(|line| line.contains(&format!("{name}-0")));
+        assert!(regions_of(&drawn(&mut screen, &looks, 80, 24), "first"));
+        press(&mut screen, "j");
+        assert!(regions_of(&drawn(&mut screen, &looks, 80, 24), "second"));
+        press(&mut screen, "r");
+        assert!(regions_of(&drawn(&mut screen, &looks, 80, 24), "second"));
+        press(&mut screen, "/first");
+        let lines = drawn(&mut screen, &looks, 80, 24);
+        assert!(lines[0].contains("1 of 2 stores, sorted by used, reversed") && regions_of(&lines, "first"));
+        assert!(lines[23].starts_with("filter: first_"), "{lines:?}");
+        screen.press(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
+        assert!(drawn(&mut screen, &looks, 80, 24)[0].contains("2 stores"));
+        assert!(screen.press(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)));
+    }
+
+    #[test]
+    fn a_small_terminal_leaves_out_columns_and_tables_and_cuts_no_figure() {
+        let looks = looks("feed", vec![store(1, "d", 1023 << 30)]);
+        let wide = drawn(&mut screen(), &looks, 120, 24).join("\n");
+        assert!(
+            wide.contains("1023.0 GiB") && wide.contains("1.0 TiB") && wide.contains("9 regions"),
+            "{wide}"
+        );
+        assert!(wide.contains("/bin/soffice"), "{wide}");
+        for (columns, rows) in (1..90).step_by(3).flat_map(|columns| [(columns, 24), (columns, 7)]) {
+            let lines = drawn(&mut screen(), &looks, columns, rows).join("\n");
+            assert_eq!(lines.matches("GiB").count(), lines.matches("1023.0 GiB").count(), "{lines}");
+        }
+        for rows in 1..24 {
+            let lines = drawn(&mut screen(), &looks, 80, rows);
+            let shown = lines.iter().filter(|line| line.contains('┌')).count();
+            assert_eq!(lines.iter().filter(|line| line.contains('└')).count(), shown, "{lines:?}");
+            assert_eq!(shown > 0, rows >= 6, "{lines:?}");
+        }
+        let few = drawn(&mut screen(), &looks, 80, 16).join("\n");
+        assert!(few.contains("largest of 9 regions"), "{few}");
+    }
+
+    #[test]
+    fn nothing_that_a_program_says_reaches_the_terminal_as_more_than_text() {
+        let evil = "\u{1b}[2J\u{1b}]0;x\u{7}\n\u{202e}";
+        let mut looks = looks(evil, vec![store(1, evil, 1), json!({ "kind": "tier", "policy": evil })]);
+        looks.machine.problems.push(evil.to_owned());
+        let mut screen = screen();
+        for (columns, rows) in [(80, 24), (200, 50), (9, 5)] {
+            let lines = drawn(&mut screen, &looks, columns, rows).concat();
+            assert!(!lines.contains(|c: char| c.is_control() || c == '\u{202e}'), "{lines:?}");
+        }
+        let lines = drawn(&mut screen, &looks, 200, 50).concat();
+        assert!(lines.contains(r"\u{1b}[2J\u{1b}]0;x\u{7}\n\u{202e}"), "{lines}");
+        screen.press(KeyEvent::new(KeyCode::Char('/'), KeyModifiers::NONE));
+        screen.choice.filter = evil.to_owned();
+        let lines = drawn(&mut screen, &looks, 200, 50).concat();
+        assert!(!lines.contains(char::is_control), "{lines:?}");
+    }
 }

@@ -1,7 +1,9 @@
 //! The counters in Prometheus' text form, for node_exporter's textfile collector.
 //!
-//! Invariant: a family is written once, with all its series; labels are escaped.
+//! Invariant: a family is written once, and each of its series once, whatever programs say of themselves (the collector
+//! refuses a file with two values of one series); labels are escaped.
 
+use std::collections::HashSet;
 use std::fmt::{Display, Write as _};
 
 use warmset_tiering::{Managed, prometheus as tier_families};
@@ -42,7 +44,11 @@ fn family<V: Display>(
     series: impl IntoIterator<Item = (String, V)>,
 ) {
     let _ = writeln!(text, "# HELP warmset_{name} {help}\n# TYPE warmset_{name} {kind}");
+    let mut seen = HashSet::new();
     for (labels, value) in series {
+        if !seen.insert(labels.clone()) {
+            continue;
+        }
         let _ = match labels.as_str() {
             "" => writeln!(text, "warmset_{name} {value}"),
             labels => writeln!(text, "warmset_{name}{{{labels}}} {value}"),

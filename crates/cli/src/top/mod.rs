@@ -23,7 +23,7 @@ use warmset_platform::status;
 
 pub use args::TopArgs;
 use live::Live;
-use machine::Machine;
+use machine::{Machine, Of, StoreStatus};
 use rates::History;
 use sections::{Choice, Section};
 
@@ -32,6 +32,8 @@ use crate::tier::replace;
 
 /// Version of the JSON records.
 const SCHEMA: u32 = 1;
+/// Looks after which `--once` does without the rates of programs that publish more slowly.
+const LOOKS_MAX: u64 = 5;
 /// How long a signal that asks to end waits for an answer at most.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -51,9 +53,9 @@ pub fn run(wanted: &TopArgs) -> io::Result<ExitCode> {
     let interval = Duration::from_millis(wanted.interval);
     while !stop.load(Ordering::Relaxed) {
         looks.look();
-        // Rates are of two looks.
-        let is_first = looks.count == 1 && !looks.machine.stores.is_empty();
-        if !(wanted.once && is_first) {
+        // Rates are of two looks at what a program has written again.
+        let waits = wanted.once && looks.count < LOOKS_MAX && looks.lacks_rates();
+        if !waits {
             if let Some(path) = &wanted.metrics {
                 replace(path, &metrics::prometheus(&looks.machine))?;
             }
@@ -93,6 +95,11 @@ impl Looks {
         self.history.add(&self.machine);
         self.count += 1;
     }
+
+    fn lacks_rates(&self) -> bool {
+        let lacks = |store: &Of<StoreStatus>| !store.process.late && self.history.rates(store).is_none();
+        self.machine.stores.iter().any(lacks)
+    }
 }
 
 fn wait(until: Instant, stop: &AtomicBool) {
@@ -107,14 +114,15 @@ fn wait(until: Instant, stop: &AtomicBool) {
 
 fn write_record(choice: &Choice, looks: &Looks) -> io::Result<()> {
     let machine = &looks.machine;
-    let store = |store: &&machine::Of<machine::StoreStatus>| -> serde_json::Result<Value> {
+    let store = |store: &&Of<StoreStatus>| -> serde_json::Result<Value> {
         let mut value = serde_json::to_value(store)?;
         value["rates"] = serde_json::to_value(looks.history.rates(store))?;
         Ok(value)
     };
-    let stores = choice.stores(machine, &looks.history).iter().map(store).collect::<Result<Vec<_>, _>>()?;
+    let shown = choice.stores(machine, &looks.history);
+    let stores = shown.iter().map(store).collect::<Result<Vec<_>, _>>()?;
     let record = json!({
-        "schema": SCHEMA, "stores": stores, "splits": machine.splits, "tiers": choice.tiers(machine),
+        "schema": SCHEMA, "stores": stores, "splits": choice.splits(machine, &shown), "tiers": choice.tiers(machine),
         "prefetches": choice.prefetches(machine), "problems": machine.problems,
     });
     let mut out = io::stdout().lock();
@@ -155,11 +163,8 @@ fn write_table(out: &mut impl Write, section: &Section) -> io::Result<()> {
     let heads: Vec<String> = section.columns.iter().map(|column| column.head.to_owned()).collect();
     for row in [&heads].into_iter().chain(&section.rows) {
         let cells = shown.iter().map(|&(n, width)| {
-            if section.columns[n].right {
-                format!("{:>width$}", row[n])
-            } else {
-                format!("{:width$}", row[n])
-            }
+            let room = " ".repeat(width.saturating_sub(sections::width(&row[n])));
+            if section.columns[n].right { format!("{room}{}", row[n]) } else { format!("{}{room}", row[n]) }
         });
         writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
     }

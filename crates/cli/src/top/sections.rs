@@ -5,7 +5,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::path::Path;
 
-use warmset_tiering::Report;
+use ratatui::text::Span;
+use warmset_tiering::{Report, TierReport};
 
 use super::args::SortKey;
 use super::machine::{
@@ -19,24 +20,40 @@ use crate::units;
 const GAP: usize = 2;
 /// A cell is cut at so many letters.
 const CELL_MAX: usize = 40;
+/// `1023.9 MiB`: a column of bytes keeps its width, whatever is in it.
+const BYTES_WIDTH: usize = 10;
+/// Nodes of a process that are listed.
+const NODES_MAX: usize = 8;
+/// `100 %`.
+const PERCENT_WIDTH: usize = 5;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     /// What is above it.
     pub head: &'static str,
-    /// Where there is no room, the largest go first; 0 never goes.
+    /// Where there is no room for all, the smallest are shown.
     pub rank: u8,
     /// Numbers are set to the right.
     pub right: bool,
+    /// Columns on the screen that it takes at least.
+    width_min: usize,
 }
 
 const fn number(head: &'static str, rank: u8) -> Column {
-    Column { head, rank, right: true }
+    Column { head, rank, right: true, width_min: 0 }
+}
+
+const fn bytes(head: &'static str, rank: u8) -> Column {
+    Column { width_min: BYTES_WIDTH, ..number(head, rank) }
+}
+
+const fn share(head: &'static str, rank: u8) -> Column {
+    Column { width_min: PERCENT_WIDTH, ..number(head, rank) }
 }
 
 const fn text(head: &'static str, rank: u8) -> Column {
-    Column { head, rank, right: false }
+    Column { head, rank, right: false, width_min: 0 }
 }
 
 /// A table of text.
@@ -51,22 +68,31 @@ pub struct Section {
 }
 
 impl Section {
-    /// Which columns there is room for, and how wide each is.
+    /// Which columns there is room for, in order, and how wide each is. No cell is cut: half a number is a wrong one.
     pub fn fit(&self, room: usize) -> Vec<(usize, usize)> {
-        let width = |n: usize| {
-            let cells = self.rows.iter().map(|row| row[n].chars().count());
-            cells.chain([self.columns[n].head.len()]).max().unwrap_or(0)
+        let wide = |n: usize| {
+            let cells = self.rows.iter().map(|row| width(&row[n]));
+            let column = &self.columns[n];
+            cells.chain([column.head.len(), column.width_min]).max().unwrap_or(0)
         };
-        let mut shown: Vec<(usize, usize)> = (0..self.columns.len()).map(|n| (n, width(n))).collect();
-        while shown.iter().map(|(_, width)| width + GAP).sum::<usize>() > room + GAP {
-            let Some(worst) = shown.iter().map(|(n, _)| self.columns[*n].rank).max().filter(|rank| *rank > 0)
-            else {
-                break;
-            };
-            shown.retain(|(n, _)| self.columns[*n].rank != worst);
+        let mut by_rank: Vec<usize> = (0..self.columns.len()).collect();
+        by_rank.sort_by_key(|&n| self.columns[n].rank);
+        let (mut shown, mut left) = (Vec::new(), room.saturating_add(GAP));
+        for n in by_rank {
+            let width = wide(n);
+            if width + GAP <= left {
+                left -= width + GAP;
+                shown.push((n, width));
+            }
         }
+        shown.sort_unstable();
         shown
     }
+}
+
+/// Columns that a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    Span::raw(text).width()
 }
 
 /// Which rows, and in which order.
@@ -110,6 +136,15 @@ impl Choice {
         };
         stores.sort_by(order);
         stores
+    }
+
+    /// The splits of processes that are shown, or of which a store is.
+    pub fn splits<'a>(&self, machine: &'a Machine, stores: &[&Of<StoreStatus>]) -> Vec<&'a Of<SplitStatus>> {
+        let has = |split: &&Of<SplitStatus>| {
+            let of_store = stores.iter().any(|store| store.process.key == split.process.key);
+            of_store || self.has(&split.process, &[])
+        };
+        machine.splits.iter().filter(has).collect()
     }
 
     /// The processes that are shown.
@@ -173,22 +208,22 @@ fn optional(bytes: Option<u64>) -> String {
 pub fn stores_section(stores: &[&Of<StoreStatus>], machine: &Machine, history: &History) -> Section {
     let columns = vec![
         number("pid", 0),
-        text("program", 0),
-        text("directory", 2),
-        number("used", 0),
-        number("budget", 1),
-        number("huge", 3),
-        number("cached", 0),
-        number("in memory", 1),
-        number("on disk", 4),
-        number("hits", 0),
-        number("read/s", 1),
-        number("written/s", 4),
-        number("waiting", 1),
-        number("moved/s", 5),
-        number("regions", 5),
-        number("heap", 3),
-        number("heap limit", 4),
+        text("program", 2),
+        text("directory", 11),
+        bytes("used", 1),
+        bytes("budget", 8),
+        share("huge", 9),
+        bytes("cached", 3),
+        share("in memory", 5),
+        bytes("region files", 13),
+        share("hits", 4),
+        bytes("read/s", 6),
+        bytes("written/s", 12),
+        number("waiting", 7),
+        number("moved/s", 16),
+        number("regions", 15),
+        bytes("heap", 10),
+        bytes("heap limit", 14),
     ];
     let rows = stores.iter().map(|store| {
         let (status, rates) = (&store.status, history.rates(store));
@@ -224,19 +259,20 @@ pub fn stores_section(stores: &[&Of<StoreStatus>], machine: &Machine, history: &
     section
 }
 
-/// The regions of a store, the largest first.
-pub fn regions_section(store: &Of<StoreStatus>) -> Section {
+/// At most `rows_max` regions of a store, the largest first.
+pub fn regions_section(store: &Of<StoreStatus>, rows_max: usize) -> Section {
     let status = &store.status;
     let columns = vec![
         text("region", 0),
-        number("cached", 0),
-        number("in memory", 0),
-        number("on disk", 1),
-        number("segments", 2),
-        number("held", 2),
+        bytes("cached", 1),
+        share("in memory", 2),
+        bytes("region files", 4),
+        number("segments", 5),
+        number("held", 3),
     ];
     let mut regions: Vec<&RegionStatus> = status.largest_regions.iter().collect();
     regions.sort_by_key(|region| (Reverse(region.bytes), region.id));
+    regions.truncate(rows_max);
     let rows = regions.iter().map(|region| {
         vec![
             region.name.as_deref().map_or_else(|| format!("#{}", region.id), cell),
@@ -257,23 +293,24 @@ pub fn regions_section(store: &Of<StoreStatus>) -> Section {
 }
 
 fn nodes(last: &Report) -> String {
-    let node = |tier: &warmset_tiering::TierReport| {
+    let node = |tier: &TierReport| {
         let latency = tier.latency_ns.map_or_else(String::new, |ns| format!(" {ns:.0} ns,"));
-        format!("{}:{latency} {:.0} %, {}", tier.node, tier.share * 100.0, units::bytes(tier.resident_bytes))
+        let resident = units::bytes(tier.resident_bytes);
+        cell(&format!("{}:{latency} {:.0} %, {resident}", tier.node, tier.share * 100.0))
     };
-    last.tiers.iter().map(node).collect::<Vec<_>>().join("; ")
+    last.tiers.iter().take(NODES_MAX).map(node).collect::<Vec<_>>().join("; ")
 }
 
 /// Processes whose pages are placed.
 pub fn tiers_section(tiers: &[&Of<TierStatus>]) -> Section {
     let columns = vec![
         number("pid", 0),
-        text("program", 0),
-        text("policy", 2),
-        text("nodes: latency, accesses, memory", 0),
-        number("promoted", 0),
-        number("demoted", 0),
-        number("decisions", 2),
+        text("program", 1),
+        text("policy", 5),
+        text("nodes: latency, accesses, memory", 2),
+        bytes("promoted", 3),
+        bytes("demoted", 4),
+        number("decisions", 6),
     ];
     let rows = tiers.iter().map(|tier| {
         let status = &tier.status;
@@ -295,12 +332,12 @@ pub fn tiers_section(tiers: &[&Of<TierStatus>]) -> Section {
 pub fn prefetch_section(prefetches: &[&Of<PrefetchStatus>]) -> Section {
     let columns = vec![
         number("pid", 0),
-        text("program", 0),
-        number("profile", 0),
-        number("fetched", 0),
-        number("changed files", 1),
-        number("triggers left", 1),
-        number("fired", 2),
+        text("program", 1),
+        bytes("profile", 3),
+        bytes("fetched", 2),
+        bytes("changed files", 5),
+        number("triggers left", 4),
+        number("fired", 6),
     ];
     let rows = prefetches.iter().map(|fetch| {
         let status = &fetch.status;

@@ -22,6 +22,9 @@ use crate::sysinfo::process::process;
 
 /// The longest file that is written or read.
 pub const STATUS_BYTES_MAX: u64 = 1 << 20;
+/// Of a directory, so much is read: a user cannot fill the memory of root's view.
+const DIRECTORY_BYTES_MAX: u64 = 64 * STATUS_BYTES_MAX;
+const FILES_MAX: usize = 4096;
 /// In another PID namespace a process cannot be looked up: it is taken for dead when its file is so old.
 const OLD: Duration = Duration::from_secs(15);
 /// And when it has written less often than it said.
@@ -226,14 +229,22 @@ pub fn read_directory(place: &Place) -> FoundIn {
             return all;
         }
     };
+    let mut bytes = 0;
     for entry in fs::read_dir(&place.path).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((name, identity)) = name.to_str().and_then(|name| Some((name, Identity::parse(name)?)))
         else {
             continue;
         };
+        if bytes > DIRECTORY_BYTES_MAX || all.files.len() + all.problems.len() >= FILES_MAX {
+            all.problems.push((place.path.clone(), "it has more files than can be shown".to_owned()));
+            break;
+        }
         match read_file(&dir, name, identity) {
-            Ok(found) => all.files.extend(found),
+            Ok(found) => {
+                bytes += found.as_ref().map_or(0, |found| found.text.len() as u64);
+                all.files.extend(found);
+            }
             // Its process has just ended.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => all.problems.push((entry.path(), error.to_string())),
@@ -339,6 +350,23 @@ mod tests {
         assert_eq!(shown(read_directory(&place)), ["of another namespace"]);
         let _file = StatusFile::begin(vec![place.clone()]).expect("begin");
         assert_eq!(names(&place), [foreign.name(), "notes.txt".to_owned()]);
+    }
+
+    #[test]
+    fn a_directory_with_too_many_files_is_read_in_part() {
+        let dir = tempfile::tempdir().expect("dir");
+        let place = place(dir.path());
+        let _file = StatusFile::begin(vec![place.clone()]).expect("begin");
+        let files = DIRECTORY_BYTES_MAX / STATUS_BYTES_MAX + 3;
+        for pid in 1..=files as u32 {
+            let name = Identity { pid, start_ticks: 1, namespace: 1 }.name();
+            // Nothing is stored of a hole.
+            let file = File::create(place.path.join(name)).expect("file");
+            file.set_len(STATUS_BYTES_MAX).expect("long");
+        }
+        let found = read_directory(&place);
+        let [(path, why)] = &found.problems[..] else { panic!("{} problems", found.problems.len()) };
+        assert_eq!((path, found.files.len() as u64), (&place.path, files - 2), "{why}");
     }
 
     #[test]
