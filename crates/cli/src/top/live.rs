@@ -24,6 +24,8 @@ use crate::command::printable;
 const STEP: Duration = Duration::from_millis(100);
 /// A table's frame and head.
 const AROUND: u16 = 3;
+/// Lines for what could not be read.
+const PROBLEMS_MAX: usize = 3;
 const KEYS: &str = "q quit   s sort   r reverse   / filter   up, down: select a store";
 
 /// The terminal while it is ours.
@@ -137,7 +139,7 @@ impl Screen {
         let below =
             [tiers_section(&self.choice.tiers(machine)), prefetch_section(&self.choice.prefetches(machine))];
         let below: Vec<Section> = below.into_iter().filter(|section| !section.rows.is_empty()).collect();
-        let problems = machine.problems.len().min(3) as u16;
+        let problems = machine.problems.len().min(PROBLEMS_MAX) as u16;
 
         let [head, middle, complaints, foot] = Layout::vertical([
             Constraint::Length(1),
@@ -147,8 +149,7 @@ impl Screen {
         ])
         .areas(area);
         Paragraph::new(self.headline(stores.len(), machine.stores.len())).style(BOLD).render(head, buffer);
-        let lines = machine.problems.iter().map(|problem| Line::from(printable(Path::new(problem))));
-        Paragraph::new(lines.collect::<Vec<_>>()).render(complaints, buffer);
+        Paragraph::new(complaint_lines(&machine.problems)).render(complaints, buffer);
         Paragraph::new(self.footline()).render(foot, buffer);
         if stores.is_empty() && below.is_empty() {
             Paragraph::new(nothing(&self.choice)).render(middle, buffer);
@@ -189,6 +190,16 @@ impl Screen {
     }
 }
 
+fn complaint_lines(problems: &[String]) -> Vec<Line<'static>> {
+    let line = |problem: &String| Line::from(printable(Path::new(problem)));
+    if problems.len() <= PROBLEMS_MAX {
+        return problems.iter().map(line).collect();
+    }
+    let (first, more) = problems.split_at(PROBLEMS_MAX - 1);
+    let more = Line::from(format!("{} more problems: `warmset top --once` lists them", more.len()));
+    first.iter().map(line).chain([more]).collect()
+}
+
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
@@ -215,6 +226,9 @@ fn draw_table(section: &Section, selected: Option<usize>, area: Rect, buffer: &m
         return;
     }
     let shown = section.fit(usize::from(area.width.saturating_sub(2)));
+    let (room, all) = (usize::from(area.height.saturating_sub(AROUND)), section.rows.len());
+    let title =
+        if all > room { format!("{}: {room} of {all}", section.title) } else { section.title.clone() };
     let line = |cells: &dyn Fn(usize) -> String| {
         Row::new(shown.iter().map(|&(n, _)| {
             let right = section.columns[n].right;
@@ -227,7 +241,7 @@ fn draw_table(section: &Section, selected: Option<usize>, area: Rect, buffer: &m
         .column_spacing(2)
         .header(line(&|n| section.columns[n].head.to_owned()).style(BOLD))
         .row_highlight_style(REVERSED)
-        .block(Block::bordered().title(section.title.as_str()));
+        .block(Block::bordered().title(title));
     StatefulWidget::render(table, area, buffer, &mut TableState::new().with_selected(selected));
 }
 
@@ -335,7 +349,7 @@ mod tests {
     fn nothing_that_a_program_says_reaches_the_terminal_as_more_than_text() {
         let evil = "\u{1b}[2J\u{1b}]0;x\u{7}\n\u{202e}";
         let mut looks = looks(evil, vec![store(1, evil, 1), json!({ "kind": "tier", "policy": evil })]);
-        looks.machine.problems.push(evil.to_owned());
+        looks.machine.problems.extend(vec![evil.to_owned(); 9]);
         let mut screen = screen();
         for (columns, rows) in [(80, 24), (200, 50), (9, 5)] {
             let lines = drawn(&mut screen, &looks, columns, rows).concat();
@@ -343,6 +357,7 @@ mod tests {
         }
         let lines = drawn(&mut screen, &looks, 200, 50).concat();
         assert!(lines.contains(r"\u{1b}[2J\u{1b}]0;x\u{7}\n\u{202e}"), "{lines}");
+        assert!(lines.contains("8 more problems"), "{lines}");
         screen.press(KeyEvent::new(KeyCode::Char('/'), KeyModifiers::NONE));
         screen.choice.filter = evil.to_owned();
         let lines = drawn(&mut screen, &looks, 200, 50).concat();

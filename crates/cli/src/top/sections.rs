@@ -20,6 +20,8 @@ use crate::units;
 const GAP: usize = 2;
 /// A cell is cut at so many letters.
 const CELL_MAX: usize = 40;
+/// A process's name, which the kernel keeps to 15 bytes.
+const NAME_MAX: usize = 20;
 /// `1023.9 MiB`: a column of bytes keeps its width, whatever is in it.
 const BYTES_WIDTH: usize = 10;
 /// Nodes of a process that are listed.
@@ -178,18 +180,23 @@ impl Choice {
 }
 
 fn cell(text: &str) -> String {
+    end_of(text, CELL_MAX)
+}
+
+/// The end of a path tells more than its beginning.
+fn end_of(text: &str, letters_max: usize) -> String {
     let text = printable(Path::new(text));
     let letters = text.chars().count();
-    if letters <= CELL_MAX {
+    if letters <= letters_max {
         return text;
     }
-    // The end of a path tells more.
-    let end: String = text.chars().skip(letters - CELL_MAX + 3).collect();
+    let end: String = text.chars().skip(letters - letters_max + 3).collect();
     format!("...{end}")
 }
 
-fn program(process: &Process, name: &str) -> String {
-    cell(&format!("{name}{}", if process.late { " (not answering)" } else { "" }))
+fn program(process: &Process, name: &str, letters_max: usize) -> String {
+    let name = end_of(name, letters_max);
+    if process.late { format!("{name} (not answering)") } else { name }
 }
 
 fn percent(part: u64, of: u64) -> String {
@@ -232,7 +239,7 @@ pub fn stores_section(stores: &[&Of<StoreStatus>], machine: &Machine, history: &
         let moved = rates.map(|rates| rates.promotions_per_s + rates.demotions_per_s);
         vec![
             store.process.pid.to_string(),
-            program(&store.process, &store.process.program),
+            program(&store.process, &store.process.program, NAME_MAX),
             cell(&status.dirs.join(", ")),
             units::bytes(status.used_bytes),
             units::bytes(status.budget_bytes),
@@ -283,7 +290,7 @@ pub fn regions_section(store: &Of<StoreStatus>, rows_max: usize) -> Section {
             region.pins.to_string(),
         ]
     });
-    let (program, pid) = (cell(&store.process.program), store.process.pid);
+    let (program, pid) = (end_of(&store.process.program, NAME_MAX), store.process.pid);
     let shown = match status.regions as usize {
         all if all > regions.len() => format!("the {} largest of {all} regions", regions.len()),
         1 => "1 region".to_owned(),
@@ -317,7 +324,7 @@ pub fn tiers_section(tiers: &[&Of<TierStatus>]) -> Section {
         let dry_run = if status.dry_run { " (dry run)" } else { "" };
         vec![
             status.target_pid.to_string(),
-            program(&tier.process, &status.target_name),
+            program(&tier.process, &status.target_name, NAME_MAX),
             cell(&format!("{}{dry_run}", status.policy)),
             nodes(&status.last),
             units::bytes(status.counters.promoted_bytes),
@@ -343,7 +350,7 @@ pub fn prefetch_section(prefetches: &[&Of<PrefetchStatus>]) -> Section {
         let status = &fetch.status;
         vec![
             status.target_pid.to_string(),
-            program(&fetch.process, &status.program),
+            program(&fetch.process, &status.program, CELL_MAX),
             units::bytes(status.bytes),
             units::bytes(status.fetched_bytes),
             units::bytes(status.stale_bytes),
