@@ -12,6 +12,7 @@ mod prefetch;
 mod progress;
 mod sim;
 mod store;
+mod terminal;
 mod tier;
 mod top;
 mod units;

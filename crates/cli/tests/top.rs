@@ -1,13 +1,15 @@
 //! `warmset top` as a user meets it: what this process's store does, and files that make no sense.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 use warmset_platform::status;
 use warmset_tables::{Options, Store};
@@ -126,6 +128,59 @@ fn files_that_make_no_sense_are_named_and_nothing_more() {
     named["name"] = json!("a\u{1b}[31mb\nc");
     let (stdout, _) = shown(&named.to_string());
     assert!(!stdout.contains('\u{1b}') && stdout.contains(r"a\u{1b}[31mb\nc"), "{stdout}");
+}
+
+/// The two ends of a terminal.
+fn terminal() -> (File, File) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let theirs = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (File::from(ours), theirs)
+}
+
+#[test]
+fn the_view_ends_with_a_key_and_with_its_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    for closes in [false, true] {
+        let (mut ours, theirs) = terminal();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warmset"));
+        command.env(status::VARIABLE, dir.path()).arg("top");
+        command.stdin(theirs.try_clone().unwrap()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
+        let mut view = command.spawn().unwrap();
+        // What is held of the other end would keep the terminal from being closed.
+        drop(command);
+        // It has the terminal once it shows its own screen; keys are read one by one then.
+        let mut shown = String::new();
+        while !shown.contains("[?1049h") {
+            let mut part = [0; 4096];
+            let length = ours.read(&mut part).unwrap();
+            shown += &String::from_utf8_lossy(&part[..length]);
+        }
+        if closes {
+            drop(ours);
+            assert!(ended(&mut view), "a view without a terminal");
+        } else {
+            ours.write_all(b"q").unwrap();
+            // Its last words have to go somewhere.
+            while ours.read(&mut [0; 4096]).is_ok_and(|length| length > 0) {}
+            assert!(ended(&mut view) && view.wait().unwrap().success());
+        }
+    }
+}
+
+fn ended(child: &mut Child) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < LATE {
+        if child.try_wait().unwrap().is_some() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    child.kill().and_then(|()| child.wait()).unwrap();
+    false
 }
 
 #[test]

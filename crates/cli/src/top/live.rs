@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
@@ -19,6 +19,7 @@ use super::machine::{Of, StoreStatus};
 use super::sections::{Choice, Section, prefetch_section, regions_section, stores_section, tiers_section};
 use super::{Looks, nothing};
 use crate::command::printable;
+use crate::terminal::{self, Happened};
 
 /// How long a signal that asks to end waits for an answer at most.
 const STEP: Duration = Duration::from_millis(100);
@@ -43,18 +44,20 @@ impl Live {
     /// Shows what was seen, and obeys keys until then. Whether that is all.
     pub fn show_until(&mut self, looks: &Looks, until: Instant, stop: &AtomicBool) -> io::Result<bool> {
         loop {
-            let (screen, terminal) = (&mut self.screen, &mut self.terminal);
-            terminal.draw(|frame| screen.draw(looks, frame.area(), frame.buffer_mut()))?;
-            loop {
+            let screen = &mut self.screen;
+            self.terminal.draw(|frame| screen.draw(looks, frame.area(), frame.buffer_mut()))?;
+            let happened = loop {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() || stop.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
-                if event::poll(left.min(STEP))? {
-                    break;
+                match terminal::wait(left.min(STEP))? {
+                    Happened::Nothing => {}
+                    Happened::Closed => return Ok(true),
+                    Happened::Event(event) => break event,
                 }
-            }
-            if let Event::Key(key) = event::read()? {
+            };
+            if let Event::Key(key) = happened {
                 if key.kind != KeyEventKind::Release && self.screen.press(key) {
                     return Ok(true);
                 }
