@@ -86,7 +86,8 @@ pub fn publish(source: impl Fn() -> Option<String> + Send + Sync + 'static) -> P
     let number = sources.next;
     sources.next += 1;
     sources.all.push((number, Arc::new(source)));
-    if !sources.runs {
+    // Nothing is asked where nothing may be written.
+    if !sources.runs && !directories(Wanted::ToWrite).is_empty() {
         // Without a thread nothing is published, and nothing else is lost.
         let started = thread::Builder::new().name("warmset-status".into()).spawn(|| publisher.run());
         sources.runs = started.is_ok();
