@@ -54,7 +54,7 @@ pub fn run(wanted: &TopArgs) -> io::Result<ExitCode> {
     while !stop.load(Ordering::Relaxed) {
         looks.look();
         // Rates are of two looks at what a program has written again.
-        let waits = wanted.once && looks.count < LOOKS_MAX && looks.lacks_rates();
+        let waits = wanted.once && looks.count < LOOKS_MAX && looks.lacks_rates(&choice);
         if !waits {
             if let Some(path) = &wanted.metrics {
                 replace(path, &metrics::prometheus(&looks.machine))?;
@@ -96,9 +96,9 @@ impl Looks {
         self.count += 1;
     }
 
-    fn lacks_rates(&self) -> bool {
-        let lacks = |store: &Of<StoreStatus>| !store.process.late && self.history.rates(store).is_none();
-        self.machine.stores.iter().any(lacks)
+    fn lacks_rates(&self, choice: &Choice) -> bool {
+        let lacks = |store: &&Of<StoreStatus>| !store.process.late && self.history.rates(store).is_none();
+        choice.stores(&self.machine, &self.history).iter().any(lacks)
     }
 }
 
