@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -133,6 +133,42 @@ fn files_that_make_no_sense_are_named_and_nothing_more() {
     named["name"] = json!("a\u{1b}[31mb\nc");
     let (stdout, _) = shown(&named.to_string());
     assert!(!stdout.contains('\u{1b}') && stdout.contains(r"a\u{1b}[31mb\nc"), "{stdout}");
+}
+
+#[test]
+fn tiering_is_shown_until_it_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let status_dir = dir.path().join("status");
+    let memory = vec![1_u8; 8 << 20];
+    let start = memory.as_ptr() as usize;
+    let (accesses, latencies) = (dir.path().join("accesses"), dir.path().join("latencies"));
+    let range = json!([{ "start": start, "end": start + memory.len(), "rate": 1 }]);
+    fs::write(&accesses, range.to_string()).unwrap();
+    fs::write(&latencies, r#"[{"base_ns": 100}]"#).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warmset"));
+    command.env(status::VARIABLE, &status_dir).args(["tier", "--dry-run", "--tracker", "scripted"]);
+    command.arg("--accesses").arg(&accesses).args(["--latency", "scripted", "--script"]).arg(&latencies);
+    let mut tier =
+        command.args(["--pid", &std::process::id().to_string()]).stderr(Stdio::null()).spawn().unwrap();
+    let shown = || record(&top_of(&status_dir, &["--once", "--json"]))["tiers"].clone();
+    let found = eventually("its first decision", || {
+        assert_eq!(tier.try_wait().unwrap(), None);
+        shown().get(0).cloned()
+    });
+    assert_eq!(
+        (&found["target_pid"], &found["dry_run"]),
+        (&json!(std::process::id()), &json!(true)),
+        "{found}"
+    );
+    assert!(
+        found["counters"]["quanta"].as_u64() > Some(0) && found["last"]["tiers"][0]["node"] == 0,
+        "{found}"
+    );
+    // Whoever is killed leaves a file; nobody is shown for it.
+    tier.kill().and_then(|()| tier.wait()).unwrap();
+    assert!(fs::read_dir(&status_dir).unwrap().count() > 0);
+    assert_eq!(shown(), json!([]));
+    drop(memory);
 }
 
 /// The two ends of a terminal.

@@ -147,3 +147,39 @@ fn prefetches(text: &mut String, prefetches: &[Of<PrefetchStatus>]) {
     one("triggers_waiting", GAUGE, "Bursts that wait for their trigger.", &|fetch| fetch.triggers_waiting);
     one("triggers_fired_total", COUNTER, "Triggers that have fired.", &|fetch| fetch.triggers_fired);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_is_written_once_and_its_labels_are_escaped() {
+        let fetch = |fetched_bytes| Of {
+            process: Process {
+                key: String::new(),
+                pid: 1,
+                program: "warmset".to_owned(),
+                user_id: 0,
+                at_ns: 0,
+                late: false,
+            },
+            status: PrefetchStatus {
+                target_pid: 7,
+                program: "/a\"\\\nb".to_owned(),
+                bytes: 9,
+                fetched_bytes,
+                stale_bytes: 0,
+                triggers_waiting: 0,
+                triggers_fired: 0,
+            },
+        };
+        let machine = Machine { prefetches: vec![fetch(3), fetch(4)], ..Machine::default() };
+        let text = prometheus(&machine);
+        let fetched: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("warmset_prefetch_fetched")).collect();
+        assert_eq!(fetched, [r#"warmset_prefetch_fetched_bytes_total{pid="7",program="/a\"\\\nb"} 3"#]);
+        let families: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        assert_eq!(families.len(), 6, "{families:?}");
+        assert!(text.ends_with("\nwarmset_top_problems 0\n"), "{text}");
+    }
+}
