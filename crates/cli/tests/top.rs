@@ -112,7 +112,7 @@ fn files_that_make_no_sense_are_named_and_nothing_more() {
         let path = status_dir.join(&own.name);
         fs::write(&path, content).unwrap();
         // Rates of what is not written again are not waited for.
-        let before = SystemTime::now() - Duration::from_secs(60);
+        let before = SystemTime::now() - Duration::from_secs(3600);
         File::options().write(true).open(path).and_then(|file| file.set_modified(before)).unwrap();
         let out = top_of(&status_dir, &["--once"]);
         assert_eq!(out.status.code(), Some(0));
