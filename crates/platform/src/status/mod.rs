@@ -30,7 +30,7 @@ use place::{Wanted, directories};
 pub const SCHEMA: u32 = 1;
 /// Between two writings.
 const EVERY: Duration = Duration::from_secs(1);
-/// What is asked takes at most one in so many parts of a processor's time.
+/// All this takes at most one in so many parts of a processor's time.
 const REST: u32 = 1000;
 
 /// Says in JSON what somebody does; `None` once there is nothing more to say.
@@ -124,14 +124,17 @@ impl Publisher {
 
     /// Writes until there is nothing to say.
     fn run(&self) {
+        let mut spent = cpu_time();
         let mut sources = self.lock();
         while !sources.all.is_empty() {
             let asked: Vec<Source> = sources.all.iter().map(|(_, source)| Arc::clone(source)).collect();
             drop(sources);
-            let begin = cpu_time();
             let parts: Vec<String> = asked.iter().filter_map(|source| source()).collect();
             drop(asked);
-            let pause = (cpu_time().saturating_sub(begin) * REST).max(EVERY);
+            // With the writing of the turn before: a file says how long it will stay.
+            let now = cpu_time();
+            let pause = (now.saturating_sub(spent) * REST).max(EVERY);
+            spent = now;
             sources = self.lock();
             if sources.all.is_empty() {
                 break;
