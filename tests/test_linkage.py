@@ -95,7 +95,7 @@ def test_the_jar_brings_the_licences_of_what_it_bundles() -> None:
         notices = jar.read("META-INF/THIRD-PARTY-NOTICES.txt").decode()
         fory = jar.read("META-INF/NOTICE").decode()
     assert "Apache Fory" in fory
-    for crate in ("io-uring", "jni", "parking_lot", "rustix", "serde_json"):
+    for crate in ("io-uring", "jni", "papaya", "rustix", "serde_json"):
         assert f"\n{crate} " in notices
     # Tests' and build scripts' crates are not in the library.
     assert "\nproptest " not in notices and "\nsyn " not in notices

@@ -15,7 +15,9 @@ use crate::errors::{Failure, guarded};
 
 /// Numbers that describe a column; see `NativeAggregate.add`.
 const WORDS: usize = 13;
-const REFUSED: jlong = -1;
+const ADDED: jint = 0;
+const FULL: jint = 1;
+const REFUSED: jint = -1;
 
 static AGGREGATORS: LazyLock<HashMap<jlong, Arc<Mutex<Aggregator>>>> = LazyLock::new(HashMap::new);
 static NEXT: AtomicI64 = AtomicI64::new(1);
@@ -45,7 +47,7 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_add<'a>(
     handle: jlong,
     rows: jint,
     columns: JLongArray<'a>,
-) -> jlong {
+) -> jint {
     guarded(&mut env, 0, |env| {
         let rows = usize::try_from(rows).map_err(wrong)?;
         let mut words = vec![0; usize::try_from(env.get_array_length(&columns)?).unwrap_or(0)];
@@ -58,7 +60,8 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_add<'a>(
             })
             .collect::<Result<Vec<_>, _>>()?;
         with(handle, |aggregator| match aggregator.add(rows, &columns).map_err(wrong)? {
-            Outcome::Added(groups) => Ok(groups as jlong),
+            Outcome::Added(_) if aggregator.is_full() => Ok(FULL),
+            Outcome::Added(_) => Ok(ADDED),
             Outcome::Refused => Ok(REFUSED),
         })
     })

@@ -11,6 +11,12 @@ use crate::sums::{Accumulator, scattered};
 /// Of a chunk's rows: with more of them left, all are worked on, those that do not count for a group of their own.
 const DENSE_FROM: f64 = 0.5;
 
+/// Groups, and bytes of the texts among their keys, from which on they should be given out.
+const GROUPS_FULL: usize = 16_384;
+const TEXT_FULL_BYTES: usize = 16 << 20;
+/// Groups are given out in pieces of about so many bytes.
+const PIECE_BYTES: usize = 16 << 20;
+
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -35,6 +41,10 @@ pub struct Aggregator {
     ranges: Vec<Option<Range>>,
     group_of: Vec<u32>,
     local: Vec<i64>,
+    /// The group that is given out next.
+    next: usize,
+    /// All are given out, and the caller has not been told yet.
+    is_out: bool,
 }
 
 impl Aggregator {
@@ -65,6 +75,8 @@ impl Aggregator {
             ranges: Vec::new(),
             group_of: Vec::new(),
             local: Vec::new(),
+            next: 1,
+            is_out: false,
         })
     }
 
@@ -72,8 +84,13 @@ impl Aggregator {
     ///
     /// # Errors
     /// [`Damaged`] where a column is not of the kind that the plan takes it for, or has too few bytes. What was added
-    /// before is then worth nothing.
+    /// before is then worth nothing. The same between two pieces of groups ([`Aggregator::take`]).
     pub fn add(&mut self, rows: usize, columns: &[Column<'_>]) -> Result<Outcome, Damaged> {
+        if self.is_out {
+            self.forget();
+        } else if self.next > 1 {
+            return Err(Damaged("a batch before all groups are given out"));
+        }
         if columns.len() != self.columns || u32::try_from(rows).is_err() {
             return Err(Damaged("another number of columns than the plan has, or too many rows"));
         }
@@ -89,6 +106,12 @@ impl Aggregator {
             self.add_chunk(columns, start, CHUNK.min(rows - start))?;
         }
         Ok(Outcome::Added(self.groups.count() - 1))
+    }
+
+    /// Whether there are so many groups, or such long keys, that they should be given out.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.groups.count() > GROUPS_FULL || self.groups.text_bytes() >= TEXT_FULL_BYTES
     }
 
     /// Whether no value and no sum can leave its type; if so, sums are taken to have come so far.
@@ -161,14 +184,20 @@ impl Aggregator {
         Ok(())
     }
 
-    /// Gives out all groups as bytes, and forgets them.
+    /// Gives out groups as bytes, about 16 MiB of them; nothing where there are no more, and then forgets them.
     ///
     /// Per group and key a byte: 0, null; 1, followed by a whole number of 8 bytes; 2, followed by the length of a text in
     /// 4 bytes and the text. Then per aggregate the number of rows that had a value, in 8 bytes, and the result in 16:
     /// a whole number, or the bits of a double. All numbers are little-endian. A plan without keys has one group.
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        for group in 1..self.groups.count() {
+        if self.is_out {
+            self.forget();
+            return out;
+        }
+        while self.next < self.groups.count() && out.len() < PIECE_BYTES {
+            let group = self.next;
+            self.next += 1;
             for value in self.groups.values(group) {
                 match value {
                     Value::Null => out.push(0),
@@ -190,9 +219,14 @@ impl Aggregator {
                 out.extend_from_slice(&bits.to_le_bytes());
             }
         }
+        self.is_out = self.next == self.groups.count();
+        out
+    }
+
+    fn forget(&mut self) {
         self.groups.clear();
         self.rows.clear();
         self.accumulators.iter_mut().for_each(Accumulator::clear);
-        out
+        (self.next, self.is_out) = (1, false);
     }
 }

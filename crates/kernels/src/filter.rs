@@ -5,6 +5,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use std::cell::Cell;
+
 use crate::column::{Column, Damaged, Nulls, Packed, Values, array};
 use crate::eval::{CHUNK, Evaluator, Expression, Lane, Rows, Slot};
 use crate::plan::{Comparison, Filter, InvalidPlan, number};
@@ -38,7 +40,7 @@ enum Step {
     },
     Text {
         column: usize,
-        values: Vec<Vec<u8>>,
+        ascending: Vec<Vec<u8>>,
         matching: Vec<bool>,
     },
 }
@@ -49,6 +51,10 @@ pub(crate) struct Selector {
     steps: Vec<Step>,
     rows: Vec<u32>,
     all: bool,
+}
+
+fn has(ascending: &[Vec<u8>], value: &[u8]) -> bool {
+    ascending.binary_search_by(|wanted| wanted.as_slice().cmp(value)).is_ok()
 }
 
 impl Selector {
@@ -106,7 +112,9 @@ impl Selector {
                     return Err(InvalidPlan(format!("text of column {column} of {columns}")));
                 }
                 Filter::TextAnyOf { column, values } => {
-                    steps.push(Step::Text { column: *column, values: values.clone(), matching: Vec::new() });
+                    let mut ascending = values.clone();
+                    ascending.sort_unstable();
+                    steps.push(Step::Text { column: *column, ascending, matching: Vec::new() });
                 }
             }
         }
@@ -122,13 +130,13 @@ impl Selector {
                     Values::Packed(_) | Values::Wide(_) => {}
                     _ => return Err(Damaged("not whole numbers")),
                 },
-                Step::Text { column, values, matching } => {
+                Step::Text { column, ascending, matching } => {
                     let Values::Text(text) = columns[*column].values else { return Err(Damaged("not text")) };
                     matching.clear();
                     if text.codes.is_some() {
                         for code in 0..text.count {
                             let value = text.value(code)?;
-                            matching.push(values.iter().any(|wanted| wanted == value));
+                            matching.push(has(ascending, value));
                         }
                     }
                 }
@@ -184,16 +192,24 @@ impl Selector {
                         l.is_present(i) && r.is_present(i) && is_true(*comparison, order(l, r, i))
                     });
                 }
-                Step::Text { column, values, matching } => {
+                Step::Text { column, ascending, matching } => {
+                    let damaged = Cell::new(false);
+                    let spoilt = || {
+                        damaged.set(true);
+                        false
+                    };
                     left.keep_present(&columns[*column]);
                     let Values::Text(text) = columns[*column].values else { return Err(Damaged("not text")) };
                     match text.codes {
                         Some(codes) => {
-                            left.keep(|row, _| matching.get(codes.code(row)).copied().unwrap_or(false))
+                            left.keep(|row, _| matching.get(codes.code(row)).copied().unwrap_or_else(spoilt))
                         }
                         None => left.keep(|row, _| {
-                            text.value(row).is_ok_and(|value| values.iter().any(|wanted| wanted == value))
+                            text.value(row).map_or_else(|_| spoilt(), |value| has(ascending, value))
                         }),
+                    }
+                    if damaged.get() {
+                        return Err(Damaged("a code or an offset of no value"));
                     }
                 }
             }

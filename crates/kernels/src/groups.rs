@@ -32,6 +32,8 @@ struct Key {
     whole: HashMap<i64, u32>,
     text: HashMap<Box<[u8]>, u32>,
     values: Vec<Value>,
+    /// Of these, the texts' lengths in bytes.
+    text_bytes: usize,
     /// For the batch: numbers of values by their codes.
     by_code: Vec<u32>,
 }
@@ -50,6 +52,7 @@ impl Groups {
             whole: HashMap::new(),
             text: HashMap::new(),
             values: vec![Value::Null],
+            text_bytes: 0,
             by_code: Vec::new(),
         };
         let mut groups = Groups {
@@ -69,6 +72,7 @@ impl Groups {
             key.whole.clear();
             key.text.clear();
             key.values.truncate(1);
+            key.text_bytes = 0;
         }
         self.by_values.clear();
         self.table.clear();
@@ -81,6 +85,11 @@ impl Groups {
     /// Groups, the one of rows that do not count among them.
     pub(crate) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Bytes of the texts among the keys' values.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.keys.iter().map(|key| key.text_bytes).sum()
     }
 
     pub(crate) fn has_keys(&self) -> bool {
@@ -271,6 +280,7 @@ impl Key {
             return number;
         }
         let number = self.values.len() as u32;
+        self.text_bytes += value.len();
         self.text.insert(value.into(), number);
         self.values.push(Value::Text(value.into()));
         number

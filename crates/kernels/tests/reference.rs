@@ -386,10 +386,47 @@ proptest! {
             }
         }
         let expected = expected(&added, &keys, least, greatest, "bc").expect("what is added fits");
-        prop_assert_eq!(canonical(decoded(&aggregator.take(), &keys)), canonical(expected));
-        let empty = decoded(&aggregator.take(), &keys);
+        prop_assert_eq!(canonical(decoded(&taken(&mut aggregator), &keys)), canonical(expected));
+        let empty = decoded(&taken(&mut aggregator), &keys);
         prop_assert!(empty.values().flatten().all(|&(count, bits)| count == 0 && bits == 0));
     }
+}
+
+/// All pieces of the groups.
+fn taken(aggregator: &mut Aggregator) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let piece = aggregator.take();
+        if piece.is_empty() {
+            return all;
+        }
+        all.extend(piece);
+    }
+}
+
+/// Groups by a text.
+fn count_by_text() -> Aggregator {
+    let json = r#"{"columns":1,"nodes":[{"presence":{"column":0}}],"filters":[],"keys":[0],"aggregates":[{"count":{"node":0}}]}"#;
+    Aggregator::new(&serde_json::from_str(json).unwrap()).unwrap()
+}
+
+#[test]
+fn long_keys_fill_it_and_are_given_out_in_pieces() {
+    let texts = |from: usize| -> Vec<Option<String>> {
+        (from..from + 50).map(|n| Some(format!("{n:0>50000}").repeat(10))).collect()
+    };
+    let (first, second) = (encode(&Held::Text(texts(0)), 0), encode(&Held::Text(texts(25)), 0));
+    let mut aggregator = count_by_text();
+    assert_eq!(aggregator.add(50, &[first.column()]), Ok(Outcome::Added(50)));
+    assert!(aggregator.is_full(), "25 MB of keys");
+    let piece = aggregator.take();
+    assert!(piece.len() >= 16 << 20 && piece.len() < 17 << 20, "{}", piece.len());
+    assert!(aggregator.add(50, &[second.column()]).is_err(), "in the middle of giving out");
+    assert_eq!(piece.len() + taken(&mut aggregator).len(), 50 * (1 + 4 + 500_000 + 24));
+    assert!(!aggregator.is_full());
+    assert_eq!(aggregator.add(50, &[second.column()]), Ok(Outcome::Added(50)), "the first are forgotten");
+    assert_eq!(aggregator.take().len() + aggregator.take().len(), 50 * (1 + 4 + 500_000 + 24));
+    assert_eq!(aggregator.add(50, &[first.column()]), Ok(Outcome::Added(50)), "nobody has to ask once more");
 }
 
 /// A column of longs and their sum, with these bounds.

@@ -7,8 +7,12 @@ package io.warmset.columns;
  * wrong or stale one gives an {@link IllegalArgumentException}. Nothing here loads the library.
  */
 public final class NativeAggregate {
+  /** What {@link #add} returns for a batch that it added. */
+  public static final int ADDED = 0;
+  /** The same where there are so many groups, or such long keys, that they should be given out. */
+  public static final int FULL = 1;
   /** What {@link #add} returns for a batch in which a value or a sum might leave its type; it added nothing of it. */
-  public static final long REFUSED = -1;
+  public static final int REFUSED = -1;
   /** Numbers per column in the description of a batch. */
   public static final int WORDS = 13;
 
@@ -56,11 +60,14 @@ public final class NativeAggregate {
    * Adds the rows of one batch.
    *
    * @param columns {@link WarmVector#describe} of each column of the plan
-   * @return the number of groups so far, or {@link #REFUSED}
+   * @return {@link #ADDED}, {@link #FULL} or {@link #REFUSED}
    */
-  public static native long add(long handle, int rows, long[] columns);
+  public static native int add(long handle, int rows, long[] columns);
 
-  /** Gives out all groups, in the form of `warmset_kernels::Aggregator::take`, and forgets them. */
+  /**
+   * Gives out groups in pieces, in the form of `warmset_kernels::Aggregator::take`; an empty one after the last, with
+   * which they are forgotten. All are to be taken before the next batch.
+   */
   public static native byte[] take(long handle);
 
   /** Ends one. Unknown handles are ignored. */

@@ -36,7 +36,8 @@ object UseKernels extends Rule[SparkPlan] {
     Below.of(aggregate).fold[SparkPlan](aggregate) { below =>
       compiled(aggregate, below) match {
         case Right(plan) =>
-          val node = WarmsetAggregateExec(below.keys, below.aggregates, below.conditions, aggregate.output, plan, below.columns)
+          val node = WarmsetAggregateExec(below.keys, below.aggregates, below.conditions, aggregate.output,
+            aggregate.outputPartitioning, plan, below.columns)
           aggregate.logicalLink.foreach(node.setLogicalLink)
           node
         case Left(reason) => because(aggregate, below.columns, reason)

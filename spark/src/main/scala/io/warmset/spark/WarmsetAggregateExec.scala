@@ -19,13 +19,15 @@ import org.apache.spark.sql.types.{BooleanType, DataType}
  *
  * Invariant: it gives the rows that Spark's final aggregate takes from its own partial one; a group may come several
  * times. From a batch that native code refuses on, and where the native library is not loaded, batches are aggregated
- * by Spark's own expressions.
+ * by Spark's own expressions. Rows stay in their partitions, so it is partitioned as the aggregate that it replaces: nodes
+ * above may have no exchange on account of that.
  */
 final case class WarmsetAggregateExec(
     keys: Seq[NamedExpression],
     aggregates: Seq[AggregateExpression],
     conditions: Seq[Expression],
     output: Seq[Attribute],
+    override val outputPartitioning: Partitioning,
     private[spark] val plan: KernelPlan,
     child: SparkPlan)
   extends UnaryExecNode {
@@ -40,8 +42,9 @@ final case class WarmsetAggregateExec(
     "numBatchesByRows" -> SQLMetrics.createMetric(sparkContext, "number of batches aggregated row by row"),
     "nativeTime" -> SQLMetrics.createNanoTimingMetric(sparkContext, "time in native code"))
 
-  override def outputPartitioning: Partitioning = child.outputPartitioning match {
-    case by: Expression if !by.references.subsetOf(outputSet) => UnknownPartitioning(child.outputPartitioning.numPartitions)
+  /** Nodes that do the same are partitioned alike: what they are partitioned by may be named otherwise. */
+  override protected def doCanonicalize(): SparkPlan = super.doCanonicalize() match {
+    case node: WarmsetAggregateExec => node.copy(outputPartitioning = UnknownPartitioning(0))
     case other => other
   }
 

@@ -3,6 +3,7 @@ package io.warmset.spark
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
+import org.apache.spark.sql.functions.{col, sum}
 import org.apache.spark.sql.types._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -156,6 +157,46 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
       val df = spark.sql("select s, sum(price) p, cast(sum(d) as double) d from facts group by s").cache()
       try assert(df.collect().length == 5)
       finally df.unpersist(blocking = true)
+    }
+  }
+
+  test("a union of caches that are partitioned alike needs no exchange, also with aggregates in native code") {
+    val by = spark.range(1000).selectExpr("cast(id % 10 as short) k", "id").repartition(4, col("k"))
+    for (adaptive <- Seq("false", "true"); enabled <- Seq("false", "true")) {
+      withSetting("spark.sql.adaptive.enabled", adaptive) {
+        withSetting(Kernels, enabled) {
+          withCached(by) {
+            val renamed = spark.table("facts").select(col("k").as("j")).groupBy("j").count()
+            val both = renamed.union(renamed).groupBy("j").sum("count")
+            assert(both.collect().map(_.getLong(1)).toSeq == Seq.fill(10)(200L))
+          }
+          val joined = by.as("a").join(by.as("b").select(col("k").as("k2"), col("id").as("id2")).hint("merge"), col("id") === col("id2"))
+            .repartition(4, col("k")).select("k", "k2")
+          withCached(joined) {
+            val counts = spark.table("facts").groupBy("k").count()
+            val both = counts.union(counts).groupBy("k").sum("count")
+            assert(both.collect().map(_.getLong(1)).toSeq == Seq.fill(10)(200L))
+          }
+        }
+      }
+    }
+  }
+
+  test("keys of a hundred kilobytes are given out in pieces") {
+    withCached(spark.range(0, 600, 1, 1).selectExpr("concat(repeat('x', 100000), id % 300) body")) {
+      val counts = spark.sql("select body, count(*) n from facts group by body")
+      assert(counts.collect().map(_.getLong(1)).toSeq == Seq.fill(300)(2L))
+      assert(uses("select body, count(*) n from facts group by body"))
+    }
+  }
+
+  test("a scale below zero is left to Spark") {
+    withSetting("spark.sql.legacy.allowNegativeScaleOfDecimal", "true") {
+      withFacts {
+        def total = spark.table("facts").agg(sum(col("b8").cast(DecimalType(5, -2)))).collect().toSeq
+        val ours = total
+        withSetting(Kernels, "false")(assert(ours == total))
+      }
     }
   }
 }

@@ -1,7 +1,7 @@
 package io.warmset.spark.kernels
 
 import scala.collection.mutable
-import scala.util.control.NoStackTrace
+import scala.util.control.{NoStackTrace, NonFatal}
 
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
@@ -34,6 +34,8 @@ private[spark] object KernelCompiler {
       Right(KernelPlan(writer.json(keyColumns), keys.map(_.dataType), buffers))
     } catch {
       case refused: Unknown => Left(refused.reason)
+      // What may be left out must not make a query fail.
+      case NonFatal(problem) => Left(s"a part of it cannot be planned ($problem)")
     }
 
   private def conjuncts(predicate: Expression): Seq[Expression] = predicate match {
@@ -171,7 +173,8 @@ private final class KernelCompiler(input: Seq[Attribute]) {
       node(s"""{"to_double":{"of":${value(cast.child)}}}""")
     case (ByteType | ShortType | IntegerType, ShortType | IntegerType | LongType) if Cast.canUpCast(cast.child.dataType, cast.dataType) =>
       value(cast.child)
-    case (from @ (ByteType | ShortType | IntegerType | LongType), to: DecimalType) if to.precision - to.scale >= digits(from) =>
+    case (from @ (ByteType | ShortType | IntegerType | LongType), to: DecimalType)
+        if to.scale >= 0 && to.precision - to.scale >= digits(from) =>
       scaled(value(cast.child), to.scale)
     case (from: DecimalType, to: DecimalType)
         if to.scale >= from.scale && to.precision - to.scale >= from.precision - from.scale =>

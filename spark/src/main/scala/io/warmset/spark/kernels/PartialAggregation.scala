@@ -42,6 +42,7 @@ private[spark] final class PartialAggregation(
 
   override def hasNext: Boolean = {
     while (!ready.hasNext && !ended) advance()
+    if (!ready.hasNext) close()
     ready.hasNext
   }
 
@@ -53,32 +54,36 @@ private[spark] final class PartialAggregation(
 
   /** Adds batches until there are many groups, or no more batches. */
   private def advance(): Unit = {
-    var groups = 0L
-    while (groups < GroupsMax && batches.hasNext) {
+    var full = false
+    while (!full && batches.hasNext) {
       val batch = batches.next()
-      if (batch.numRows > 0) groups = math.max(groups, add(batch))
+      if (batch.numRows > 0) full = add(batch)
     }
     ended = !batches.hasNext
-    ready = if (isNative && !usedRows) plan.rows(NativeAggregate.take(handle)) else byRows.take().iterator
+    ready = if (isNative && !usedRows) taken() else byRows.take().iterator
     usedRows = false
-    if (ended) close()
   }
 
-  private def add(batch: ColumnarBatch): Long = {
-    val groups = if (isNative && !usedRows) addNatively(batch) else NativeAggregate.REFUSED
-    if (groups == NativeAggregate.REFUSED) {
+  /** All groups of the native side, which has none after the last. */
+  private def taken(): Iterator[InternalRow] =
+    Iterator.continually(NativeAggregate.take(handle)).takeWhile(_.nonEmpty).flatMap(plan.rows)
+
+  /** Whether there are enough groups. */
+  private def add(batch: ColumnarBatch): Boolean = {
+    val outcome = if (isNative && !usedRows) addNatively(batch) else NativeAggregate.REFUSED
+    if (outcome == NativeAggregate.REFUSED) {
       metrics.byRows += 1
-      if (isNative && !usedRows) byRows.begin(plan.rows(NativeAggregate.take(handle)))
+      if (isNative && !usedRows) byRows.begin(taken())
       usedRows = true
       byRows.add(batch)
-      byRows.count
+      byRows.count >= GroupsMax
     } else {
       metrics.native += 1
-      groups
+      outcome == NativeAggregate.FULL
     }
   }
 
-  private def addNatively(batch: ColumnarBatch): Long = {
+  private def addNatively(batch: ColumnarBatch): Int = {
     if (words.length != batch.numCols * NativeAggregate.WORDS) words = new Array(batch.numCols * NativeAggregate.WORDS)
     var i = 0
     while (i < batch.numCols) {
@@ -86,15 +91,15 @@ private[spark] final class PartialAggregation(
       i += 1
     }
     val start = System.nanoTime()
-    val groups = NativeAggregate.add(handle, batch.numRows, words)
+    val outcome = NativeAggregate.add(handle, batch.numRows, words)
     metrics.nativeNanos += System.nanoTime() - start
-    groups
+    outcome
   }
 
   private def close(): Unit = if (isNative) NativeAggregate.close(handle)
 }
 
 private[spark] object PartialAggregation {
-  /** Groups are given out when there are so many, so that their memory is bounded. */
+  /** Groups by rows are given out when there are so many, as those of the native side are. */
   private val GroupsMax = 16384L
 }
