@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use crate::direct::DirectCommand;
 use crate::store::StoreCommand;
 use crate::tier::TierArgs;
+use crate::top::TopArgs;
 
 /// Keeps data that outgrows DRAM at memory speed
 #[derive(Debug, Parser)]
@@ -63,6 +64,12 @@ pub enum Command {
         #[command(subcommand)]
         what: StoreCommand,
     },
+    /// Show the stores, tiering and prefetching of the programs on this machine
+    ///
+    /// Programs that cache with Warmset publish what they do once a second, in a file that only their user can read: root
+    /// sees all users' programs, and others their own. Keys: s sorts by the next figure, r turns the order round, / filters,
+    /// the arrows select the store whose regions are shown, q ends.
+    Top(TopArgs),
     /// Write the man pages or the shell completions
     Generate {
         /// What to write.

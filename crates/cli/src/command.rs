@@ -138,9 +138,14 @@ fn quoted(word: &str) -> String {
     text + "'"
 }
 
-/// A path in a sentence: nothing in it moves the cursor or ends the line.
+/// A path in a sentence: nothing in it moves the cursor, ends the line, or turns the order of what is beside it round.
 pub fn printable(path: &Path) -> String {
-    let escaped = |letter: char| letter.is_control().then(|| letter.escape_default().to_string());
+    let moves = |letter: char| {
+        let turns =
+            matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || letter.is_control()
+    };
+    let escaped = |letter: char| moves(letter).then(|| letter.escape_default().to_string());
     path.to_string_lossy()
         .chars()
         .map(|letter| escaped(letter).unwrap_or_else(|| letter.to_string()))
@@ -167,5 +172,6 @@ mod tests {
     #[test]
     fn a_path_is_shown_on_one_line() {
         assert_eq!(printable(Path::new("/a b/\u{1b}]0;x\u{7}\n")), "/a b/\\u{1b}]0;x\\u{7}\\n");
+        assert_eq!(printable(Path::new("a\u{202e}cb\u{2066}ä")), "a\\u{202e}cb\\u{2066}ä");
     }
 }

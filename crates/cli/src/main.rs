@@ -12,7 +12,9 @@ mod prefetch;
 mod progress;
 mod sim;
 mod store;
+mod terminal;
 mod tier;
+mod top;
 mod units;
 
 use std::io::{self, Write};
@@ -50,6 +52,7 @@ fn run() -> io::Result<ExitCode> {
         Command::Store { what } => store::run(&what),
         Command::Sim(wanted) => sim::run(&wanted),
         Command::Tier(wanted) => tier::run(&wanted),
+        Command::Top(wanted) => top::run(&wanted),
         Command::Generate { what } => generate::run(what).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const PAGES: [&[&str]; 21] = [
+const PAGES: [&[&str]; 22] = [
     &["--help"],
     &["doctor", "--help"],
     &["learn", "--help"],
@@ -23,6 +23,7 @@ const PAGES: [&[&str]; 21] = [
     &["store", "ls", "--help"],
     &["store", "verify", "--help"],
     &["store", "rm", "--help"],
+    &["top", "--help"],
     &["generate", "man", "--help"],
     &["generate", "completions", "--help"],
     &["sim", "--help"],

@@ -4,12 +4,14 @@
 //! Invariant: a handle is never used twice, so a stale one finds nothing. Ticks of one split wait for each other.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
 use jni::sys::jlong;
 use papaya::HashMap;
-use warmset_placement::{Split, SplitLimits, SplitTick, TICKS_PER_HALF_LIFE};
+use serde::Serialize;
+use warmset_placement::{Split, SplitDecision, SplitLimits, SplitTick, TICKS_PER_HALF_LIFE};
+use warmset_platform::status::{Published, publish};
 use warmset_region::{PoolUse, Store};
 
 use crate::errors::Failure;
@@ -31,13 +33,49 @@ struct Running {
     /// What the pool was told.
     budget_bytes: Option<u64>,
     before: Option<PoolUse>,
+    shown: Arc<Mutex<Option<SplitStatus>>>,
+    /// For `warmset top`.
+    _published: Published,
+}
+
+/// What `warmset top` shows of a split.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct SplitStatus {
+    kind: &'static str,
+    total_bytes: u64,
+    heap_committed_bytes: u64,
+    heap_live_bytes: u64,
+    heap_allowed_bytes: u64,
+    pool_budget_bytes: u64,
+    moves_total: u64,
+}
+
+impl SplitStatus {
+    fn new(seen: &SplitTick, decision: &SplitDecision) -> Self {
+        Self {
+            kind: "split",
+            total_bytes: seen.total_bytes,
+            heap_committed_bytes: seen.heap_committed_bytes,
+            heap_live_bytes: seen.heap_live_bytes,
+            heap_allowed_bytes: decision.heap_allowed_bytes,
+            pool_budget_bytes: decision.pool_budget_bytes,
+            moves_total: decision.moves,
+        }
+    }
 }
 
 pub(crate) fn open(limits: [jlong; LIMITS]) -> Result<jlong, Failure> {
     let [heap_min_bytes, heap_max_bytes, pool_min_bytes, pool_start_bytes] = bytes(limits)?;
     let split = Split::new(SplitLimits { heap_min_bytes, heap_max_bytes, pool_min_bytes, pool_start_bytes });
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
-    let running = Running { split, looked: Instant::now(), budget_bytes: None, before: None };
+    let shown = Arc::new(Mutex::new(None::<SplitStatus>));
+    let source = Arc::clone(&shown);
+    let published = publish(move || {
+        let status = *source.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::to_string(&status?).ok()
+    });
+    let looked = Instant::now();
+    let running = Running { split, looked, budget_bytes: None, before: None, shown, _published: published };
     SPLITS.pin().insert(handle, Mutex::new(running));
     Ok(handle)
 }
@@ -56,6 +94,8 @@ pub(crate) fn tick(handle: jlong, store: &Store, heap: [jlong; TICK]) -> Result<
     let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
     let seen = running.see(heap, store);
     let decision = running.split.tick(&seen);
+    let status = SplitStatus::new(&seen, &decision);
+    *running.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     if running.budget_bytes != Some(decision.pool_budget_bytes) {
         store.set_budget(decision.pool_budget_bytes)?;
         running.budget_bytes = Some(decision.pool_budget_bytes);

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use jni::sys::jlong;
 use papaya::HashMap;
+use warmset_platform::status::Published;
 use warmset_region::Store;
 
 use crate::errors::Failure;
@@ -17,11 +18,15 @@ static NEXT: AtomicI64 = AtomicI64::new(1);
 struct Entry {
     store: Store,
     closed: AtomicBool,
+    /// For `warmset top`.
+    _published: Published,
 }
 
 pub(crate) fn add_store(store: Store) -> jlong {
     let handle = NEXT.fetch_add(1, Ordering::Relaxed);
-    STORES.pin().insert(handle, Arc::new(Entry { store, closed: AtomicBool::new(false) }));
+    let published = store.publish("spark", std::collections::HashMap::new);
+    let entry = Entry { store, closed: AtomicBool::new(false), _published: published };
+    STORES.pin().insert(handle, Arc::new(entry));
     handle
 }
 

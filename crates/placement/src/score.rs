@@ -38,6 +38,12 @@ impl AccessClock {
         ((bytes as f64 * self.ticks_per_byte) as u64).max(1)
     }
 
+    /// Bytes that are read while `ticks` pass, as far as ticks tell.
+    #[must_use]
+    pub fn bytes(&self, ticks: u64) -> u64 {
+        (ticks as f64 / self.ticks_per_byte) as u64
+    }
+
     /// The rate as bits, to be kept in an atomic.
     #[must_use]
     pub fn to_bits(self) -> u64 {

@@ -19,5 +19,6 @@ pub mod residency;
 mod sched;
 pub mod seek;
 pub mod signals;
+pub mod status;
 pub mod sysinfo;
 pub mod tmpfs;

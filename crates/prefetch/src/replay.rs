@@ -5,6 +5,7 @@
 mod armed;
 mod code;
 mod executions;
+mod progress;
 
 pub(crate) use executions::Executions;
 
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::armed::Armed;
+use self::progress::Progress;
 use crate::fetch::{Fetcher, has_moving_heads, pieces};
 use crate::limits::Limits;
 use crate::profile::{Burst, FileRecord, Profile, Read, Trigger, total_bytes};
@@ -122,9 +124,17 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
     }
     let now = now.concat();
     let (head, tail) = now.split_at(within(&now, HEAD_BYTES));
-    let _ = fetcher.fetch(head);
+    let fetched = fetcher.fetch(head);
+    // Nothing is shown of what is done already.
+    let has_more = !tail.is_empty() || !armed.is_empty();
+    let progress = has_more.then(|| Progress::publish(profile, process, armed.len()));
+    let fetch = |reads: &[Read]| {
+        let fetched = fetcher.fetch(reads);
+        progress.iter().for_each(|progress| progress.add(&fetched));
+    };
+    progress.iter().for_each(|progress| progress.add(&fetched));
     fetcher.measure_limits(head);
-    let _ = fetcher.fetch(tail);
+    fetch(tail);
     // What a trigger would announce too late is fetched now that the start no longer needs the disk, if it is little.
     armed.retain(|(_, reads, is_late)| {
         let early = *is_late && fetcher.has_room_for(reads, EARLY_SHARE);
@@ -133,10 +143,11 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
                 "{} KiB are fetched before their trigger, which fires late",
                 total_bytes(reads) >> 10
             ));
-            let _ = fetcher.fetch(reads);
+            fetch(reads);
         }
         !early
     });
+    progress.iter().for_each(|progress| progress.wait_for(armed.len()));
     let Some(ended) = ended else { return };
     for (trigger, ..) in &mut armed {
         trigger.discount(|path| fetcher.opens(path));
@@ -168,8 +179,9 @@ pub fn replay(profile: &Profile, process: u32, choice: Choice, report: &mut dyn 
             }
             !fires
         });
+        progress.iter().for_each(|progress| progress.fire(fired.len()));
         for reads in fired {
-            let _ = fetcher.fetch(reads);
+            fetch(reads);
             for (trigger, ..) in &mut armed {
                 trigger.discount(|path| fetcher.opens(path));
             }

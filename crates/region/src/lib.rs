@@ -114,6 +114,7 @@ mod store;
 mod sync;
 mod transfer;
 mod waiters;
+mod watch;
 mod write;
 mod write_back;
 mod write_out;

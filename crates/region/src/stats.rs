@@ -157,7 +157,7 @@ impl Shared {
         }
     }
 
-    fn stats(&self) -> StoreStats {
+    pub fn stats(&self) -> StoreStats {
         let (used, faulted, window, resident_bytes) = self.look(|ledger| {
             let frames = ledger.frames();
             let faulted = frames.faulted() - frames.changing();
@@ -198,7 +198,7 @@ impl Shared {
     }
 }
 
-fn region_stats(table: &RegionTable) -> RegionStats {
+pub(crate) fn region_stats(table: &RegionTable) -> RegionStats {
     let mut stats = RegionStats {
         id: table.core.id,
         segments: table.core.live.load(Ordering::Relaxed),

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatchReader;
 use arrow_schema::Schema;
+use warmset_platform::status::Published;
 use warmset_region::{Config, FRAME_BYTES, Names, Store as RegionStore, StoreStats};
 
 use crate::array::ArraySource;
@@ -53,8 +54,12 @@ pub struct Store {
     catalog: Catalog,
     regions: RegionStore,
     memory_bytes: AtomicU64,
-    open: Mutex<HashMap<String, Arc<Table>>>,
+    open: Arc<Mutex<OpenTables>>,
+    /// For `warmset top`.
+    _published: Published,
 }
+
+type OpenTables = HashMap<String, Arc<Table>>;
 
 impl Store {
     /// Opens a store.
@@ -74,7 +79,14 @@ impl Store {
         };
         let regions = RegionStore::open(config)?;
         let memory_bytes = AtomicU64::new(options.memory_bytes);
-        Ok(Self { catalog, regions, memory_bytes, open: Mutex::default() })
+        let open = Arc::new(Mutex::new(OpenTables::new()));
+        let names = Arc::downgrade(&open);
+        let published = regions.publish("python", move || {
+            let open = names.upgrade();
+            let names = open.as_deref().map(|open| region_names(&lock(open)));
+            names.unwrap_or_default()
+        });
+        Ok(Self { catalog, regions, memory_bytes, open, _published: published })
     }
 
     /// Its directory.
@@ -283,4 +295,8 @@ impl Store {
     pub fn stats(&self) -> StoreStats {
         self.regions.stats()
     }
+}
+
+fn region_names(open: &OpenTables) -> HashMap<u64, String> {
+    open.iter().map(|(name, table)| (table.region_id(), name.clone())).collect()
 }

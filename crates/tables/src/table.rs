@@ -220,6 +220,10 @@ impl Table {
         self.identity
     }
 
+    pub(crate) fn region_id(&self) -> u64 {
+        self.region.id()
+    }
+
     /// Its file.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -25,7 +25,7 @@ pub use error::Error;
 pub use latency::{LatencySource, Reading, Tracked};
 pub use mover::{Mover, Outcome};
 pub use pages::{CHUNK_BYTES, Pages};
-pub use report::{Counters, Failures, MoveReport, Report, SCHEMA, TierReport, prometheus};
+pub use report::{Counters, Failures, Managed, MoveReport, Report, SCHEMA, TierReport, prometheus};
 pub use target::Target;
 pub use topology::{Tier, Topology};
 pub use tracker::{Access, Tracker};

@@ -1,14 +1,15 @@
 //! What the daemon did: the records of the log, and the counters in Prometheus' text form.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Version of the log's records.
 pub const SCHEMA: u32 = 1;
 
 /// One tier at the end of a quantum.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierReport {
     /// Its node.
     pub node: u32,
@@ -23,7 +24,7 @@ pub struct TierReport {
 }
 
 /// A chunk that was moved, or would have been.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MoveReport {
     /// Its first address.
     pub address: u64,
@@ -36,7 +37,7 @@ pub struct MoveReport {
 }
 
 /// Chunks that did not move, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
     /// Pinned or under I/O.
     pub busy: u64,
@@ -51,7 +52,7 @@ pub struct Failures {
 }
 
 /// A quantum.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Since the start.
     pub time_s: f64,
@@ -74,7 +75,7 @@ pub struct Report {
 }
 
 /// Sums since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// How many quanta.
     pub quanta: u64,
@@ -103,30 +104,67 @@ impl Counters {
     }
 }
 
-/// The counters and the last quantum in Prometheus' text form, for node_exporter's textfile collector.
+/// One process's counters and its last quantum.
+#[derive(Debug, Clone, Copy)]
+pub struct Managed<'a> {
+    /// The process.
+    pub pid: u32,
+    /// Its sums.
+    pub counters: &'a Counters,
+    /// The last quantum.
+    pub last: &'a Report,
+}
+
+/// The counters and last quanta of processes in Prometheus' text form, for node_exporter's textfile collector.
 #[must_use]
-pub fn prometheus(pid: u32, counters: &Counters, last: &Report) -> String {
+pub fn prometheus(all: &[Managed<'_>]) -> String {
     let mut text = String::new();
-    let mut family = |name: &str, kind: &str, help: &str, lines: Vec<(String, String)>| {
-        let _ = writeln!(text, "# HELP warmset_tier_{name} {help}\n# TYPE warmset_tier_{name} {kind}");
-        for (labels, value) in lines {
-            let _ = writeln!(text, "warmset_tier_{name}{{pid=\"{pid}\"{labels}}} {value}");
-        }
-    };
-    let tiers = |value: &dyn Fn(&TierReport) -> Option<String>| -> Vec<(String, String)> {
-        let line = |tier: &TierReport| Some((format!(",node=\"{}\"", tier.node), value(tier)?));
-        last.tiers.iter().filter_map(line).collect()
-    };
-    let one = |value: u64| vec![(String::new(), value.to_string())];
+    let mut family =
+        |name: &str, kind: &str, help: &str, lines: &dyn Fn(&Managed<'_>) -> Vec<(String, String)>| {
+            let _ = writeln!(text, "# HELP warmset_tier_{name} {help}\n# TYPE warmset_tier_{name} {kind}");
+            let mut seen = HashSet::new();
+            for managed in all {
+                for (labels, value) in lines(managed) {
+                    let labels = format!("pid=\"{}\"{labels}", managed.pid);
+                    // A file with two values of one series is refused as a whole.
+                    if !seen.contains(&labels) {
+                        let _ = writeln!(text, "warmset_tier_{name}{{{labels}}} {value}");
+                        seen.insert(labels);
+                    }
+                }
+            }
+        };
     let seconds = |tier: &TierReport| Some((tier.latency_ns? / 1e9).to_string());
-    family("latency_seconds", "gauge", "Mean latency of an access.", tiers(&seconds));
+    family("latency_seconds", "gauge", "Mean latency of an access.", &|all| tiers(all, &seconds));
     let share = |tier: &TierReport| Some(tier.share.to_string());
-    family("access_ratio", "gauge", "Part of the tracked accesses that the node serves.", tiers(&share));
+    family("access_ratio", "gauge", "Part of the tracked accesses that the node serves.", &|all| {
+        tiers(all, &share)
+    });
     let resident = |tier: &TierReport| Some(tier.resident_bytes.to_string());
-    family("resident_bytes", "gauge", "Memory of the process on the node.", tiers(&resident));
-    family("promoted_bytes_total", "counter", "Moved to lower latency.", one(counters.promoted_bytes));
-    family("demoted_bytes_total", "counter", "Moved to higher latency.", one(counters.demoted_bytes));
-    let failures = &counters.failures;
+    family("resident_bytes", "gauge", "Memory of the process on the node.", &|all| tiers(all, &resident));
+    let one = |value: u64| vec![(String::new(), value.to_string())];
+    family("promoted_bytes_total", "counter", "Moved to lower latency.", &|all| {
+        one(all.counters.promoted_bytes)
+    });
+    family("demoted_bytes_total", "counter", "Moved to higher latency.", &|all| {
+        one(all.counters.demoted_bytes)
+    });
+    family("failed_moves_total", "counter", "Chunks that did not move.", &|all| {
+        failed(&all.counters.failures)
+    });
+    family("quanta_total", "counter", "Decisions so far.", &|all| one(all.counters.quanta));
+    family("quanta_without_latency_total", "counter", "Quanta without latencies: nothing moved.", &|all| {
+        one(all.counters.quanta_without_latency)
+    });
+    text
+}
+
+fn tiers(managed: &Managed<'_>, value: &dyn Fn(&TierReport) -> Option<String>) -> Vec<(String, String)> {
+    let line = |tier: &TierReport| Some((format!(",node=\"{}\"", tier.node), value(tier)?));
+    managed.last.tiers.iter().filter_map(line).collect()
+}
+
+fn failed(failures: &Failures) -> Vec<(String, String)> {
     let reasons = [
         ("busy", failures.busy),
         ("shared", failures.shared),
@@ -134,10 +172,5 @@ pub fn prometheus(pid: u32, counters: &Counters, last: &Report) -> String {
         ("node", failures.node),
         ("gone", failures.gone),
     ];
-    let failed = reasons.map(|(reason, count)| (format!(",reason=\"{reason}\""), count.to_string()));
-    family("failed_moves_total", "counter", "Chunks that did not move.", failed.to_vec());
-    family("quanta_total", "counter", "Decisions so far.", one(counters.quanta));
-    let without = one(counters.quanta_without_latency);
-    family("quanta_without_latency_total", "counter", "Quanta without latencies: nothing moved.", without);
-    text
+    reasons.map(|(reason, count)| (format!(",reason=\"{reason}\""), count.to_string())).to_vec()
 }

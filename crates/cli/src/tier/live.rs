@@ -5,12 +5,13 @@ use std::io;
 use std::time::Duration;
 
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table, Wrap};
 use warmset_tiering::{Counters, Daemon, Report};
 
+use crate::terminal::{self, Happened};
 use crate::units;
 
 const WARNINGS_MAX: usize = 5;
@@ -51,16 +52,20 @@ impl Live {
         Ok(())
     }
 
-    /// Whether `q` or Ctrl-C was pressed.
+    /// Whether `q` or Ctrl-C was pressed, or the terminal closed.
     pub fn is_left(&self) -> bool {
-        while event::poll(Duration::ZERO).unwrap_or(false) {
-            let Ok(Event::Key(key)) = event::read() else { continue };
+        loop {
+            let key = match terminal::wait(Duration::ZERO) {
+                Ok(Happened::Event(Event::Key(key))) => key,
+                Ok(Happened::Event(_)) => continue,
+                Ok(Happened::Nothing) | Err(_) => return false,
+                Ok(Happened::Closed) => return true,
+            };
             let interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
             if key.code == KeyCode::Char('q') || interrupt {
                 return true;
             }
         }
-        false
     }
 
     /// Gives the terminal back.

@@ -9,17 +9,21 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use warmset_platform::damon::DamonError;
+use warmset_platform::status::{Published, publish};
 use warmset_platform::sysinfo::Root;
 use warmset_tiering::latency::{CounterSource, LoadSource, ProbeSource, ScriptedSource};
 use warmset_tiering::mover::KernelMover;
 use warmset_tiering::tracker::{DamonTracker, LoadTracker, ScriptedTracker};
-use warmset_tiering::{Daemon, Error, LatencySource, Settings, Target, Topology, Tracker, prometheus};
+use warmset_tiering::{
+    Daemon, Error, LatencySource, Managed, Report, Settings, Target, Topology, Tracker, prometheus,
+};
 
 pub use args::TierArgs;
 use args::{LatencyKind, TrackerKind};
@@ -116,12 +120,15 @@ fn manage(
     let interval = Duration::from_millis(wanted.interval);
     let mut daemon = daemon(wanted, pid, interval)?;
     let mut view = View::new(wanted, &daemon)?;
+    let shown = Shown::new(wanted);
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         let report = daemon.step()?;
         view.show(&daemon, &report)?;
+        shown.set(&daemon, &report);
         if let Some(path) = &wanted.metrics {
-            replace(path, &prometheus(pid, daemon.counters(), &report))?;
+            let managed = Managed { pid, counters: daemon.counters(), last: &report };
+            replace(path, &prometheus(&[managed]))?;
         }
         if wanted.once || view.is_left() {
             break;
@@ -137,6 +144,34 @@ fn manage(
         program.terminate();
     }
     Ok(())
+}
+
+/// What `warmset top` shows of this process.
+struct Shown {
+    status: Arc<Mutex<Option<String>>>,
+    policy: String,
+    dry_run: bool,
+    _published: Published,
+}
+
+impl Shown {
+    fn new(wanted: &TierArgs) -> Self {
+        let status = Arc::new(Mutex::new(None));
+        let source = Arc::clone(&status);
+        let published = publish(move || source.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        Self { status, policy: wanted.policy.clone(), dry_run: wanted.dry_run, _published: published }
+    }
+
+    fn set(&self, daemon: &Daemon, report: &Report) {
+        // Moves may be many, and are in the log.
+        let last = Report { moves: Vec::new(), ..report.clone() };
+        let (target, (tracker, latency)) = (daemon.target(), daemon.sources());
+        let status = json!({
+            "kind": "tier", "target_pid": target.pid(), "target_name": target.name(), "policy": self.policy,
+            "dry_run": self.dry_run, "tracker": tracker, "latency": latency, "counters": daemon.counters(), "last": last,
+        });
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status.to_string());
+    }
 }
 
 fn daemon(wanted: &TierArgs, pid: u32, interval: Duration) -> Result<Daemon, Failure> {
@@ -179,7 +214,7 @@ fn latency(wanted: &TierArgs, root: &Root, topology: &Topology) -> Result<Box<dy
 }
 
 /// A reader never sees half of the file.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let aside = path.with_file_name(name);
