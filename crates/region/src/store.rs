@@ -93,6 +93,7 @@ mod tests {
 
     use super::*;
     use crate::FRAME_BYTES;
+    use crate::state::State;
 
     const LATE: Duration = Duration::from_secs(20);
 
@@ -139,7 +140,10 @@ mod tests {
         failed(draft.expect("made before").seal(1).map(drop));
         assert_eq!(pin[..], [5; 100], "what is pinned stays");
         assert_eq!(store.stats().budget_bytes, 4 * FRAME_BYTES as u64);
+        let pinned = store.shared.regions.segment(region.id(), 5).expect("known");
+        pinned.word.release();
         drop((pin, region, other));
+        assert_ne!(pinned.word.look().state, State::Freed, "nothing moves any more");
         store.close();
     }
 
