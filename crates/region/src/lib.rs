@@ -108,7 +108,6 @@ mod runs;
 mod segment;
 mod shared;
 mod space;
-mod state;
 mod stats;
 mod store;
 mod sync;
@@ -118,6 +117,8 @@ mod watch;
 mod write;
 mod write_back;
 mod write_out;
+
+use segment::state;
 
 pub use config::{Config, HugePages, Io};
 pub use error::Error;

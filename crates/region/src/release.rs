@@ -38,18 +38,17 @@ impl Shared {
     /// the last obstacle.
     pub fn finish_release(&self, segment: &Arc<Segment>) {
         let Some(last) = segment.word.free() else { return };
-        if last == State::Writing && self.pool.in_window(segment.address()) {
-            self.empty_slot(segment.address(), segment.frames());
-        }
         let in_pool = last != State::Absent && self.pool.in_frames(segment.address());
-        {
+        let slot = {
             // In a store that has failed nobody gets the frames any more.
             let Ok(mut ledger) = self.lock() else { return };
             if in_pool {
                 ledger.remove(segment);
             }
             self.clock.sub_live_bytes(segment.bytes());
-        }
+            ledger.take_back_slot(segment)
+        };
+        slot.into_iter().for_each(|slot| self.empty_slot(slot));
         if segment.region.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.forget_if_empty(segment.region.id);
         }

@@ -243,7 +243,7 @@ mod tests {
         let mut writes = Writes::new();
         assert_eq!(store.shared.make_room(&mut ledger, 2, all, true, &mut writes), Room::Soon);
         drop(ledger);
-        let chosen: Vec<_> = writes.iter().map(|segment| segment.position).collect();
+        let chosen: Vec<_> = writes.iter().map(|moving| moving.segment().position).collect();
         assert!(chosen == [0] || chosen == [3], "one, beside a free frame: {chosen:?}");
         store.shared.launch_writes(writes);
         store.shared.drain_transfers();

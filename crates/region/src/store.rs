@@ -93,6 +93,7 @@ mod tests {
 
     use super::*;
     use crate::FRAME_BYTES;
+    use crate::segment::Moving;
     use crate::state::State;
 
     const LATE: Duration = Duration::from_secs(20);
@@ -186,7 +187,7 @@ mod tests {
             let (shared, segment) = (Arc::clone(&store.shared), Arc::clone(&segment));
             std::thread::spawn(move || {
                 // As if its read had never ended.
-                assert!(segment.word.begin_promote());
+                let _moving = Moving::promotion(&segment).expect("it is absent");
                 begin.send(()).expect("the test listens");
                 shared.wait(&segment)
             })
