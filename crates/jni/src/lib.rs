@@ -13,7 +13,7 @@ mod warnings;
 
 use jni::JNIEnv;
 use jni::objects::{JClass, JLongArray, JString};
-use jni::sys::{jint, jlong, jlongArray, jsize, jstring};
+use jni::sys::{jboolean, jint, jlong, jlongArray, jsize, jstring};
 use warmset_region::{Config, Error, PinStart, Root, Store, memory_beside_bytes, memory_bound};
 
 use crate::errors::{Failure, guarded};
@@ -52,7 +52,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_open<'a>(
     config: JString<'a>,
 ) -> jlong {
     guarded(&mut env, 0, |env| {
-        warnings::to_stderr();
+        warnings::collect();
         let json: String = env.get_string(&config)?.into();
         let store = Config::from_json(&json).and_then(Store::open).map_err(Failure::Checked)?;
         Ok(add_store(store))
@@ -298,6 +298,19 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_regions<'a>(
     guarded(&mut env, std::ptr::null_mut(), |env| {
         let json = with_store(store, |store| errors::json(&store.regions()))?;
         Ok(env.new_string(json)?.into_raw())
+    })
+}
+
+/// `takeWarnings`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_takeWarnings<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    again: jboolean,
+) -> jstring {
+    guarded(&mut env, std::ptr::null_mut(), |env| {
+        let lines = warnings::take(again != 0).join("\n");
+        Ok(if lines.is_empty() { std::ptr::null_mut() } else { env.new_string(lines)?.into_raw() })
     })
 }
 

@@ -1,95 +1,102 @@
-//! What the store warns of: a line on stderr each, which Spark keeps in the log of the executor.
+//! What a store warns of, for the host's logger: kept until Java fetches it, and on stderr where Java does not.
 //!
-//! Invariant: a subscriber that is there already stays.
+//! Invariant: a line is handed on once, in its order; of those that do not fit the number is told. A warning waits for
+//! nobody but another one.
 
-use std::fmt::{Debug, Write as _};
+use std::collections::VecDeque;
 use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
 
-use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::set_global_default;
-use tracing::{Event, Level, Metadata, Subscriber};
+use warmset_region::hand_warnings_to;
 
-/// Writes warnings to stderr from now on.
-pub(crate) fn to_stderr() {
-    // An error says that there is a subscriber: one of the host's, or ours from an earlier call.
-    let _ = set_global_default(Lines(|line: &str| {
-        let _ = std::io::stderr().write_all(line.as_bytes());
-    }));
+/// Lines that are kept. The store warns of each kind of trouble once a minute, or once.
+const KEPT_MAX: usize = 256;
+
+static LINES: Mutex<Lines> = Mutex::new(Lines::new());
+
+#[derive(Debug)]
+struct Lines {
+    /// Somebody comes for them.
+    fetched: bool,
+    kept: VecDeque<String>,
+    /// Since the last time.
+    dropped: u64,
 }
 
-/// Hands each warning on as one line.
-struct Lines<F>(F);
-
-impl<F: Fn(&str) + Send + Sync + 'static> Subscriber for Lines<F> {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+impl Lines {
+    const fn new() -> Self {
+        Self { fetched: false, kept: VecDeque::new(), dropped: 0 }
     }
 
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(LevelFilter::WARN)
+    /// Keeps a line; gives it back where nobody comes for it.
+    fn add<'a>(&mut self, line: &'a str) -> Option<&'a str> {
+        if !self.fetched {
+            return Some(line);
+        }
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push_back(line.to_owned());
+        } else {
+            self.dropped += 1;
+        }
+        None
     }
 
-    fn event(&self, event: &Event<'_>) {
-        let mut text = Text::default();
-        event.record(&mut text);
-        (self.0)(&text.line());
-    }
-
-    // The store has no spans, and lines would not show them.
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-#[derive(Default)]
-struct Text {
-    message: String,
-    fields: String,
-}
-
-impl Text {
-    fn line(&self) -> String {
-        let fields = self.fields.strip_prefix(", ").map(|fields| format!(" ({fields})")).unwrap_or_default();
-        let text = format!("{}{fields}", self.message);
-        // A file name may hold a line break.
-        format!("warmset: {}\n", text.replace(['\n', '\r'], " "))
+    /// What was kept. `again`: somebody comes for the next ones, too.
+    fn take(&mut self, again: bool) -> Vec<String> {
+        self.fetched = again;
+        let mut lines: Vec<_> = std::mem::take(&mut self.kept).into();
+        match std::mem::take(&mut self.dropped) {
+            0 => {}
+            dropped => lines.push(format!("{dropped} more warnings were not kept")),
+        }
+        lines
     }
 }
 
-impl Visit for Text {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // Writing to a string cannot fail.
-        let _ = match field.name() {
-            "message" => write!(self.message, "{value:?}"),
-            name => write!(self.fields, ", {name}: {value:?}"),
-        };
-    }
+/// Collects warnings from now on.
+pub(crate) fn collect() {
+    hand_warnings_to(|line| {
+        let left = LINES.lock().unwrap_or_else(PoisonError::into_inner).add(line);
+        if let Some(line) = left {
+            let _ = writeln!(std::io::stderr(), "warmset: {line}");
+        }
+    });
+}
+
+/// What was kept since the last time: lines without breaks. `again`: the caller comes back for the next ones, and until then
+/// none goes to stderr.
+pub(crate) fn take(again: bool) -> Vec<String> {
+    LINES.lock().unwrap_or_else(PoisonError::into_inner).take(again)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
     #[test]
-    fn a_warning_is_one_line_and_what_is_less_is_none() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&lines);
-        let subscriber = Lines(move |line: &str| seen.lock().unwrap().push(line.to_owned()));
-        tracing::subscriber::with_default(subscriber, || {
-            tracing::warn!(region = 7_u64, error = %"no\nspace", "a segment stays in memory");
-            tracing::info!("not for users");
-            tracing::warn!("plain");
-        });
-        let expected =
-            ["warmset: a segment stays in memory (region: 7, error: no space)\n", "warmset: plain\n"];
-        assert_eq!(*lines.lock().unwrap(), expected);
+    fn lines_are_kept_for_whoever_comes_and_given_back_where_nobody_does() {
+        let mut lines = Lines::new();
+        assert_eq!(lines.add("before"), Some("before"));
+        assert!(lines.take(true).is_empty());
+        assert_eq!((lines.add("one"), lines.add("two")), (None, None));
+        assert_eq!(lines.take(true), ["one", "two"]);
+        assert_eq!(lines.add("three"), None);
+        assert_eq!(lines.take(false), ["three"]);
+        assert_eq!(lines.add("after"), Some("after"));
+        assert!(lines.take(false).is_empty());
+    }
+
+    #[test]
+    fn more_than_fit_are_counted_and_the_first_ones_stay() {
+        let mut lines = Lines::new();
+        lines.take(true);
+        (0..KEPT_MAX + 3).for_each(|n| assert_eq!(lines.add(&n.to_string()), None));
+        let taken = lines.take(true);
+        assert_eq!(taken.len(), KEPT_MAX + 1);
+        assert_eq!((taken[0].as_str(), taken[KEPT_MAX - 1].as_str()), ("0", "255"));
+        assert_eq!(taken[KEPT_MAX], "3 more warnings were not kept");
+        assert!(lines.take(true).is_empty(), "told once");
+        assert_eq!(lines.add("next"), None);
+        assert_eq!(lines.take(true), ["next"]);
     }
 }

@@ -14,6 +14,8 @@ use pyo3::pymodule;
 
 #[pymodule(gil_used = false)]
 mod _native {
+    use std::io::Write as _;
+
     use pyo3::prelude::*;
 
     #[pymodule_export]
@@ -28,6 +30,9 @@ mod _native {
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
         warmset_tables::watch_forks();
+        warmset_region::hand_warnings_to(|line| {
+            let _ = writeln!(std::io::stderr(), "warmset: {line}");
+        });
         Ok(())
     }
 }

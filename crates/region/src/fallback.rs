@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::ledger::Slot;
 use crate::segment::Segment;
 use crate::shared::Shared;
 use crate::space::SpaceWaiter;
@@ -23,8 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Outcome of [`Shared::take_slot_or_wait`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
-    Taken(u64),
+pub(crate) enum SlotFound {
+    Taken(Slot),
     /// Something may have changed: frames in the pool are better.
     LookAgain,
     /// There is none, and there was none for a while.
@@ -44,22 +45,22 @@ impl Shared {
         frames: u64,
         wanted: impl Fn() -> bool,
         wait: &mut SlotWait,
-    ) -> Result<Slot, Error> {
+    ) -> Result<SlotFound, Error> {
         let waiter = SpaceWaiter::new(&self.space);
         let mut ledger = self.lock()?;
         if !wanted() {
-            return Ok(Slot::LookAgain);
+            return Ok(SlotFound::LookAgain);
         }
-        if let Some(slot) = ledger.take_window(frames) {
-            return Ok(Slot::Taken(slot));
+        if let Some(slot) = ledger.take_slot(frames) {
+            return Ok(SlotFound::Taken(slot));
         }
         let now = now();
         let until = *wait.until.get_or_insert(now + SLOT_WAIT);
         if now >= until || !ledger.window_could_have(frames) || self.closed.load(Ordering::Acquire) {
-            return Ok(Slot::Refused);
+            return Ok(SlotFound::Refused);
         }
         waiter.wait_until(ledger, until.min(now + LOOK_EVERY));
-        Ok(Slot::LookAgain)
+        Ok(SlotFound::LookAgain)
     }
 
     /// Makes an absent segment readable outside the pool and takes a pin; `None` if it is not absent any more, or there
@@ -70,10 +71,10 @@ impl Shared {
             let look = segment.word.look();
             look.state == State::Absent && !look.released
         };
-        let slot = match self.take_slot_or_wait(frames, is_absent, wait)? {
-            Slot::Taken(slot) => slot,
-            Slot::LookAgain => return Ok(None),
-            Slot::Refused => {
+        let mut slot = match self.take_slot_or_wait(frames, is_absent, wait)? {
+            SlotFound::Taken(slot) => slot,
+            SlotFound::LookAgain => return Ok(None),
+            SlotFound::Refused => {
                 let reason = format!(
                     "{} bytes are on disk, and all memory is pinned by readers or writers",
                     segment.bytes()
@@ -85,11 +86,11 @@ impl Shared {
                 return Err(Error::NoSpace { place: "this store's memory".to_owned(), reason, remedy });
             }
         };
-        let address = self.pool.window_address(slot);
-        let filled = self.read_to_window(segment, address);
-        let shown = filled.is_ok() && self.take_slot(segment, address);
-        if !shown {
-            self.empty_slot(address, frames);
+        let address = self.pool.window_address(slot.first());
+        let filled = self.read_to_window(segment, &mut slot);
+        let left = if filled.is_ok() { self.lend_slot(segment, slot) } else { Some(slot) };
+        if let Some(slot) = left {
+            self.empty_slot(slot);
             return filled.map(|()| None);
         }
         self.counters.mapped.fetch_add(1, Ordering::Relaxed);
@@ -97,28 +98,28 @@ impl Shared {
         Ok(Some(address))
     }
 
-    /// The filled slot becomes the segment's, unless another reader was faster.
-    fn take_slot(&self, segment: &Segment, address: usize) -> bool {
-        let Ok(_ledger) = self.lock() else { return false };
+    /// The filled slot becomes the segment's; it is left over if another reader was faster.
+    fn lend_slot(&self, segment: &Segment, slot: Slot) -> Option<Slot> {
+        let Ok(mut ledger) = self.lock() else { return Some(slot) };
         if segment.word.look().state != State::Absent {
-            return false;
+            return Some(slot);
         }
         // Only with the ledger locked does a segment cease to be absent, but by being freed.
-        segment.set_address(address);
-        segment.word.map()
+        segment.set_address(self.pool.window_address(slot.first()));
+        if !segment.word.map() {
+            return Some(slot);
+        }
+        ledger.lend_slot(segment, slot);
+        None
     }
 
     /// Takes the segment out of the window if nobody has it pinned.
     pub fn hide(&self, segment: &Segment) {
-        let address = {
-            let Ok(_ledger) = self.lock() else { return };
-            let address = segment.address();
-            if !segment.word.unmap() {
-                return;
-            }
-            address
+        let slot = {
+            let Ok(mut ledger) = self.lock() else { return };
+            if segment.word.unmap() { ledger.take_back_slot(segment) } else { None }
         };
-        self.empty_slot(address, segment.frames());
+        slot.into_iter().for_each(|slot| self.empty_slot(slot));
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
         (0..8).for_each(|n| assert_eq!(region.write(&vec![n; FRAME_BYTES]).expect("write"), u64::from(n)));
         let mut pins: Vec<_> = (4..8).map(|n| region.pin(n).expect("pin")).collect();
         let slots = (store.shared.pool.window.len() / crate::FRAME_BYTES) as u64;
-        let taken = store.shared.lock().expect("it works").window().take(slots).expect("all of them");
+        let taken = store.shared.lock().expect("it works").take_slot(slots).expect("all of them");
 
         let error = region.draft(10).expect_err("nowhere");
         assert!(matches!(error, Error::Io { .. }), "{error}");
@@ -142,7 +143,7 @@ mod tests {
         let error = region.pin(0).expect_err("nowhere");
         assert!(error.is_no_space() && error.to_string().contains("unpin some"), "{error}");
 
-        store.shared.lock().expect("it works").window().give(taken, slots);
+        store.shared.lock().expect("it works").give_slot(taken);
         assert!(region.pin(0).expect("shown").iter().all(|&byte| byte == 0));
         pins.truncate(0);
         region.write(&[8; 10]).expect("write");

@@ -203,6 +203,7 @@ impl FrameMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::panic_text;
 
     #[test]
     fn runs_are_found_and_given_back() {
@@ -279,6 +280,22 @@ mod tests {
         map.take(4);
         map.give(3, 1);
         map.give(2, 2);
+    }
+
+    #[test]
+    fn what_has_not_begun_to_change_does_not_end() {
+        let mut map = FrameMap::new(8);
+        let begun = map.begin_fill().expect("cold");
+        let outcome = |map: &mut FrameMap, frame| {
+            let ended = std::panic::AssertUnwindSafe(|| map.end_fill(Changing(frame), true));
+            std::panic::catch_unwind(ended).expect_err("it is no such frame")
+        };
+        let panic = outcome(&mut map, 5);
+        assert_eq!(panic_text(&*panic), "frame 5 did not change", "it is free");
+        map.end_fill(begun, true);
+        let used = map.take(1).expect("free");
+        let panic = outcome(&mut map, used);
+        assert_eq!(panic_text(&*panic), format!("frame {used} did not change"), "somebody has it");
     }
 
     #[test]

@@ -73,8 +73,9 @@ impl Shared {
             if self.check().is_err() {
                 return;
             }
-            self.launch_writes(writes.iter().map(|write| Arc::clone(&write.segment)).collect());
-            drop(writes);
+            let (counted, writes): (Vec<_>, _) = writes.into_iter().unzip();
+            self.launch_writes(writes);
+            drop(counted);
             retired.iter().for_each(|table| self.retire(table));
             match self.adjust_pool() {
                 Round::Worked => {}

@@ -127,6 +127,12 @@ impl<W> Housekeeper<W> {
         }
     }
 
+    /// Whether it was woken since it last looked, or this was last asked.
+    #[cfg(test)]
+    pub fn was_woken(&self) -> bool {
+        std::mem::take(&mut self.tasks.lock().woken)
+    }
+
     /// Has write-backs started for a caller who must not wait for the disk; gives them back if there is no thread for
     /// it any more.
     pub fn launch(&self, writes: Vec<W>) -> Vec<W> {

@@ -14,7 +14,7 @@ use crate::failure::{broken, invariant};
 use crate::frames::FrameMap;
 use crate::numbers::FrameNumbers;
 use crate::pool::{Pool, frames_beside_window, window_frames};
-use crate::segment::{Segment, frames_for};
+use crate::segment::{Moving, Segment, frames_for};
 use crate::state::{Demote, State};
 use crate::sync::now;
 use crate::write_back::WriteBack;
@@ -22,8 +22,27 @@ use crate::write_back::WriteBack;
 /// Dirty victims put in flight at once: enough to keep the device busy while the caller waits for the first.
 pub(crate) const WRITES_STARTED_MAX: usize = 16;
 
-/// Segments in `WritingBack` that must be launched once the ledger is unlocked.
-pub(crate) type Writes = Vec<Arc<Segment>>;
+/// Write-backs that must be launched once the ledger is unlocked.
+pub(crate) type Writes = Vec<Moving>;
+
+/// A part of the window that nobody else has.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Slot {
+    first: u64,
+    frames: u64,
+}
+
+impl Slot {
+    /// The number of its first frame's worth.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+}
 
 /// What became of a try to free frames.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +60,8 @@ pub(crate) enum Evicted {
 pub(crate) struct Ledger {
     frames: FrameMap,
     window: FrameMap,
+    /// What segments have of the window.
+    slots: HashMap<Key, Slot>,
     set: KeepSet,
     /// Members of `set`.
     members: HashMap<Key, Arc<Segment>>,
@@ -63,6 +84,7 @@ impl Ledger {
         Self {
             frames: FrameMap::numbered(&pool.numbers),
             window: FrameMap::new((pool.window.len() / crate::FRAME_BYTES) as u64),
+            slots: HashMap::new(),
             set: KeepSet::new(budget_frames),
             members: HashMap::new(),
             resident_bytes: 0,
@@ -83,18 +105,32 @@ impl Ledger {
         &mut self.frames
     }
 
-    /// Slots for bytes outside of the pool.
-    pub fn window(&mut self) -> &mut FrameMap {
-        &mut self.window
-    }
-
-    /// Takes so many slots, unless more of the window would be in use than the budget leaves it.
-    pub fn take_window(&mut self, frames: u64) -> Option<u64> {
+    /// Takes a slot for so many frames' worth, unless more of the window would be in use than the budget leaves it.
+    pub fn take_slot(&mut self, frames: u64) -> Option<Slot> {
         let fits = self.window.used() + frames <= self.window_limit;
-        if fits { self.window.take(frames) } else { None }
+        let first = if fits { self.window.take(frames) } else { None };
+        first.map(|first| Slot { first, frames })
     }
 
-    /// Whether an empty window had so many slots.
+    /// The next user may have it.
+    pub fn give_slot(&mut self, slot: Slot) {
+        self.window.give(slot.first, slot.frames);
+    }
+
+    /// The slot is where the segment's address is now.
+    pub fn lend_slot(&mut self, segment: &Segment, slot: Slot) {
+        let before = self.slots.insert(segment.key, slot);
+        invariant(before.is_none(), || format!("segment {} is in the window twice", segment.key));
+    }
+
+    /// The slot of a segment that has no use for one any more: it is absent, and only with the ledger locked does it cease to
+    /// be, or freed, which it stays.
+    pub fn take_back_slot(&mut self, segment: &Segment) -> Option<Slot> {
+        let gone = matches!(segment.word.look().state, State::Absent | State::Freed);
+        if gone { self.slots.remove(&segment.key) } else { None }
+    }
+
+    /// Whether an empty window had so many frames' worth.
     pub fn window_could_have(&self, frames: u64) -> bool {
         frames <= self.window_limit
     }
@@ -263,8 +299,8 @@ impl Ledger {
                 Demote::Parked => {}
                 Demote::Dirty if !may_write(disk, segment) => disk.stick(key),
                 outcome => {
-                    if outcome == Demote::Dirty && segment.word.begin_write() {
-                        writes.push(Arc::clone(segment));
+                    if outcome == Demote::Dirty {
+                        writes.extend(Moving::write_back(segment));
                     }
                     soon = true;
                     return Verdict::Busy;
@@ -359,11 +395,7 @@ impl Ledger {
                     self.park(&segment);
                     return None;
                 }
-                Demote::Dirty => {
-                    if segment.word.begin_write() {
-                        writes.push(segment);
-                    }
-                }
+                Demote::Dirty => writes.extend(Moving::write_back(&segment)),
                 Demote::Busy => {}
             }
         }

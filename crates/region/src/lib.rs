@@ -108,16 +108,18 @@ mod runs;
 mod segment;
 mod shared;
 mod space;
-mod state;
 mod stats;
 mod store;
 mod sync;
 mod transfer;
 mod waiters;
+mod warnings;
 mod watch;
 mod write;
 mod write_back;
 mod write_out;
+
+use segment::state;
 
 pub use config::{Config, HugePages, Io};
 pub use error::Error;
@@ -130,6 +132,7 @@ pub use stats::{PoolUse, RegionStats, StoreStats};
 pub use store::Store;
 pub use warmset_platform::io::{FaultHook, Op};
 pub use warmset_platform::sysinfo::{Root, memory_beside_bytes, memory_bound};
+pub use warnings::hand_warnings_to;
 
 /// Bytes in a frame, the unit of residency.
 pub const FRAME_BYTES: usize = warmset_platform::mm::HUGE_PAGE_BYTES;

@@ -83,10 +83,6 @@ impl Pool {
         self.window.base() + slot as usize * FRAME_BYTES
     }
 
-    pub fn window_slot(&self, address: usize) -> u64 {
-        ((address - self.window.base()) / FRAME_BYTES) as u64
-    }
-
     /// Faults a frame in.
     pub fn fill(&self, frame: &Changing) -> io::Result<()> {
         let (node, offset) = self.numbers.locate(frame.number());

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::fallback::SlotWait;
 use crate::ledger::{Ledger, WRITES_STARTED_MAX, Writes};
 use crate::room::Room;
-use crate::segment::Segment;
+use crate::segment::{Moving, Segment};
 use crate::shared::{InFlight, Shared};
 use crate::space::SpaceWaiter;
 use crate::state::{Pinned, State, Unpinned};
@@ -97,7 +97,7 @@ impl Shared {
             let mut writes = Writes::new();
             let mut ledger = self.lock()?;
             let begun = self.begin_promote(&mut ledger, segment, patient, &mut writes);
-            let waiting = waiter.as_ref().filter(|_| begun == Err(Room::Soon));
+            let waiting = waiter.as_ref().filter(|_| matches!(begun, Err(Room::Soon)));
             match waiting.filter(|_| writes.is_empty()) {
                 Some(waiter) => {
                     let began = now();
@@ -112,28 +112,28 @@ impl Shared {
                 self.launch_writes_elsewhere(writes);
             }
             match begun {
-                Ok(Promotion::Started) => {
-                    self.launch_read(segment, if patient { Urgency::Demand } else { Urgency::Prefetch });
+                Ok(Some(moving)) => {
+                    self.launch_read(moving, if patient { Urgency::Demand } else { Urgency::Prefetch });
                     return Ok(Promotion::Started);
                 }
-                Ok(outcome) => return Ok(outcome),
+                Ok(None) => return Ok(Promotion::Raced),
                 Err(_) if waiting.is_some() => {}
                 Err(_) => return Ok(Promotion::NoRoom),
             }
         }
     }
 
-    /// Gives an absent segment frames and a pin, or says why there are no frames.
+    /// Gives an absent segment frames and a pin, or says why there are no frames; `None` if it is not absent any more.
     fn begin_promote(
         &self,
         ledger: &mut Ledger,
         segment: &Arc<Segment>,
         patient: bool,
         writes: &mut Writes,
-    ) -> Result<Promotion, Room> {
+    ) -> Result<Option<Moving>, Room> {
         let look = segment.word.look();
         if look.state != State::Absent || look.released {
-            return Ok(Promotion::Raced);
+            return Ok(None);
         }
         ledger.relax(self.clock.now());
         let (frames, budget_frames) = (segment.frames(), ledger.budget_frames());
@@ -142,57 +142,53 @@ impl Shared {
             room => return Err(room),
         };
         segment.set_address(self.pool.frame_address(start));
-        if !segment.word.begin_promote() {
+        let Some(moving) = Moving::promotion(segment) else {
             ledger.give(start, frames);
-            return Ok(Promotion::Raced);
-        }
+            return Ok(None);
+        };
         *segment.failure.lock() = None;
         let (class, displaced) = ledger.add_promoted(segment);
         // The rest are stream members now: who needs their frames has them written.
-        let dirty =
-            displaced.into_iter().filter(|segment| ledger.may_write(segment) && segment.word.begin_write());
+        let may_go = displaced.iter().filter(|segment| ledger.may_write(segment));
+        let dirty = may_go.filter_map(Moving::write_back);
         writes.extend(dirty.take(WRITES_STARTED_MAX.saturating_sub(writes.len())));
         self.counters.promotions.fetch_add(1, Ordering::Relaxed);
         self.counters.streamed.fetch_add(u64::from(class == Class::Stream), Ordering::Relaxed);
-        Ok(Promotion::Started)
+        Ok(Some(moving))
     }
 
-    fn launch_read(&self, segment: &Arc<Segment>, urgency: Urgency) {
-        let launch = InFlight::begin(self.self_reference(), segment);
-        let done = {
-            let transfer = InFlight::begin(self.self_reference(), segment);
-            Box::new(move |outcome: io::Result<()>| {
-                let InFlight { shared, segment } = &transfer;
-                shared.space.health.contain(|| {
-                    let checked = shared.check_read(segment, outcome);
-                    shared.finish_read(segment, checked);
-                });
-            })
+    fn launch_read(&self, moving: Moving, urgency: Urgency) {
+        let launch = InFlight::begin(self.self_reference(), moving.segment());
+        let done = |shared: &Shared, moving: Moving, outcome: io::Result<()>| {
+            let checked = shared.check_read(&moving, outcome);
+            shared.finish_read(moving, checked);
         };
-        if let Err(error) = self.submit(segment, Op::Read, urgency, done) {
-            self.finish_read(segment, Err(error));
+        if let Err((moving, error)) = self.submit(moving, Op::Read, urgency, done) {
+            self.finish_read(moving, Err(error));
         }
         drop(launch);
     }
 
-    fn check_read(&self, segment: &Segment, outcome: io::Result<()>) -> Result<(), Error> {
+    fn check_read(&self, moving: &Moving, outcome: io::Result<()>) -> Result<(), Error> {
+        let segment = moving.segment();
         let place = segment.place().ok_or_else(never_written)?;
         outcome.map_err(|error| read_error(segment, place, error))?;
-        segment.check(self.bytes_of(segment, segment.bytes()), place)
+        segment.check(self.bytes_of(moving, segment.bytes()), place)
     }
 
-    fn finish_read(&self, segment: &Arc<Segment>, outcome: Result<(), Error>) {
+    fn finish_read(&self, moving: Moving, outcome: Result<(), Error>) {
+        let segment = &Arc::clone(moving.segment());
         match outcome {
             Ok(()) => {
                 self.counters.read_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
-                segment.word.end_promote(true);
+                moving.end_promotion(true);
             }
             Err(error) => {
                 *segment.failure.lock() = Some(error);
                 let ledger = self.lock();
                 if let Ok(mut ledger) = ledger {
                     ledger.remove(segment);
-                    segment.word.end_promote(false);
+                    moving.end_promotion(false);
                 }
             }
         }

@@ -38,18 +38,17 @@ impl Shared {
     /// the last obstacle.
     pub fn finish_release(&self, segment: &Arc<Segment>) {
         let Some(last) = segment.word.free() else { return };
-        if last == State::Writing && self.pool.in_window(segment.address()) {
-            self.empty_slot(segment.address(), segment.frames());
-        }
         let in_pool = last != State::Absent && self.pool.in_frames(segment.address());
-        {
+        let slot = {
             // In a store that has failed nobody gets the frames any more.
             let Ok(mut ledger) = self.lock() else { return };
             if in_pool {
                 ledger.remove(segment);
             }
             self.clock.sub_live_bytes(segment.bytes());
-        }
+            ledger.take_back_slot(segment)
+        };
+        slot.into_iter().for_each(|slot| self.empty_slot(slot));
         if segment.region.live.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.forget_if_empty(segment.region.id);
         }
@@ -123,9 +122,53 @@ fn is_leaving(region: &RegionCore) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
     use std::time::{Duration, Instant};
 
+    use super::is_leaving;
+    use crate::backing::Backing;
+    use crate::segment::RegionCore;
+    use crate::shared::Shared;
     use crate::{Config, FRAME_BYTES, Store};
+
+    /// Without background threads.
+    fn quiet_store(dir: &tempfile::TempDir) -> Store {
+        Store { shared: Shared::open(Config::new(dir.path(), 16 << 21)).expect("open") }
+    }
+
+    #[test]
+    fn free_frames_keep_their_pages_until_the_store_closes() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let store = quiet_store(&dir);
+        let faulted = || store.shared.lock().expect("it works").frames().faulted();
+        let region = store.create_region().expect("region");
+        (0..4).for_each(|n| assert_eq!(region.write(&[1; FRAME_BYTES]).expect("write"), n));
+        let pin = region.pin(0).expect("pin");
+        store.release(region.id());
+        store.shared.retire(&store.shared.regions.get(region.id()).expect("known"));
+        assert_eq!((store.stats().segments, faulted()), (1, 4), "the next writer has no page to wait for");
+        store.close();
+        assert_eq!(faulted(), 1, "only what a reader has is left");
+        drop(pin);
+        assert_eq!(faulted(), 0);
+    }
+
+    #[test]
+    fn a_released_region_gives_something_back_until_only_readers_have_it() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let store = quiet_store(&dir);
+        let core = RegionCore::new(1, Backing::anonymous(Arc::clone(&store.shared.devices)));
+        core.live.store(2, Ordering::Relaxed);
+        assert!(is_leaving(&core), "the housekeeper has not been there");
+        core.walked.store(true, Ordering::Relaxed);
+        assert!(!is_leaving(&core));
+        core.transfers.store(1, Ordering::Relaxed);
+        assert!(is_leaving(&core), "a write ends");
+        core.transfers.store(0, Ordering::Relaxed);
+        core.live.store(0, Ordering::Relaxed);
+        assert!(is_leaving(&core), "its files are about to be closed");
+    }
 
     #[test]
     fn a_file_that_takes_long_to_close_holds_up_no_budget() {

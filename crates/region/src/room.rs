@@ -176,6 +176,57 @@ mod tests {
     }
 
     #[test]
+    fn nobody_loses_a_frame_while_one_is_about_to_be_free() {
+        let (_dir, store, all) = quiet_store();
+        store.shared.lock().expect("it works").give(1, 1);
+        let region = store.create_region().expect("region");
+        region.write(&[1; 10]).expect("write");
+        let mut ledger = store.shared.lock().expect("it works");
+        ledger.give(3, 1);
+        let changing = ledger.frames_mut().begin_drain().expect("it is warm");
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Soon, "nothing is written for it");
+        ledger.frames_mut().end_drain(changing, false);
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Frames(3));
+        let mut writes = Writes::new();
+        assert_eq!(store.shared.make_room(&mut ledger, 1, all, true, &mut writes), Room::Soon);
+        assert_eq!(writes.len(), 1, "now it has to leave");
+        drop(ledger);
+        store.shared.launch_writes(writes);
+        store.shared.drain_transfers();
+    }
+
+    #[test]
+    fn the_housekeeper_is_woken_where_there_is_something_for_it_to_do() {
+        let (_dir, store, all) = quiet_store();
+        let keeper = &store.shared.keeper;
+        let mut ledger = store.shared.lock().expect("it works");
+        ledger.give(0, 2);
+        keeper.was_woken();
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Frames(0));
+        assert!(!keeper.was_woken(), "all frames have pages");
+        store.shared.count_demotions(&ledger, 1);
+        assert!(!keeper.was_woken(), "no more of them than the budget allows");
+        let drained = ledger.frames_mut().begin_drain().expect("it is warm");
+        ledger.frames_mut().end_drain(drained, true);
+        ledger.give(0, 1);
+        assert_eq!(room(&store, &mut ledger, 1, all, true), Room::Frames(0));
+        assert!(keeper.was_woken(), "one could be faulted in ahead");
+        ledger.set_budget(8);
+        store.shared.count_demotions(&ledger, 1);
+        assert!(keeper.was_woken(), "some have to go");
+    }
+
+    #[test]
+    fn disk_space_is_waited_for_while_there_is_some_to_come() {
+        let (_dir, store, _) = quiet_store();
+        let returns = store.shared.lock().expect("it works").disk().returns();
+        assert!(!store.shared.wait_for_return(returns).expect("it works"), "nobody leaves");
+        store.shared.lock().expect("it works").disk_mut().space_returned();
+        assert!(store.shared.wait_for_return(returns).expect("it works"), "some came back meanwhile");
+        assert!(!store.shared.wait_for_return(returns + 1).expect("it works"));
+    }
+
+    #[test]
     fn a_run_is_made_beside_what_is_free() {
         let (_dir, store, all) = quiet_store();
         store.shared.lock().expect("it works").give(1, 4);
@@ -192,7 +243,7 @@ mod tests {
         let mut writes = Writes::new();
         assert_eq!(store.shared.make_room(&mut ledger, 2, all, true, &mut writes), Room::Soon);
         drop(ledger);
-        let chosen: Vec<_> = writes.iter().map(|segment| segment.position).collect();
+        let chosen: Vec<_> = writes.iter().map(|moving| moving.segment().position).collect();
         assert!(chosen == [0] || chosen == [3], "one, beside a free frame: {chosen:?}");
         store.shared.launch_writes(writes);
         store.shared.drain_transfers();

@@ -2,7 +2,10 @@
 //!
 //! Invariant: `address`, `frames` and `place` change only while the state word says that nobody reads them:
 //! address in `Writing`, `Promoting` and `Mapped` transitions (the ledger is locked), place before a write, and
-//! after one that failed. Readers load them after their pin is counted.
+//! after one that failed. Readers load them after their pin is counted. A transfer is a value, [`Moving`]: nobody ends it, or
+//! begins a second one, while somebody has it.
+
+pub(crate) mod state;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,8 +18,8 @@ use crate::backing::{Backing, Place};
 use crate::device::DeviceId;
 use crate::error::Error;
 use crate::region_file::{Check, Entry, checksum};
-use crate::state::{State, StateWord};
 use crate::sync::Mutex;
+use state::{State, StateWord};
 
 const NO_PLACE: u64 = u64::MAX;
 const OFFSET_BITS: u32 = 56;
@@ -228,6 +231,47 @@ impl Segment {
             self.accessed_ticks.store(now_ticks, Ordering::Relaxed);
             self.score.store(score.accessed(now_ticks).to_bits(), Ordering::Relaxed);
         }
+    }
+}
+
+/// A segment whose bytes are on the move: made by the step into `Promoting`, `WritingBack` or `Sealing`, and taken by the step
+/// out of it. In between its memory is not freed, moved or given to others, and only its owner's transfer writes to it.
+/// Dropped without an end, as in a store that has failed, it leaves the segment so for ever.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Moving(Arc<Segment>);
+
+impl Moving {
+    /// From disk to the frames that are its address; counts the pin of whoever asked for it.
+    pub fn promotion(segment: &Arc<Segment>) -> Option<Self> {
+        segment.word.begin_promote().then(|| Self(Arc::clone(segment)))
+    }
+
+    /// To disk, while it may be read.
+    pub fn write_back(segment: &Arc<Segment>) -> Option<Self> {
+        segment.word.begin_write().then(|| Self(Arc::clone(segment)))
+    }
+
+    /// To disk, by its writer, who writes to it no more.
+    pub fn seal(segment: &Arc<Segment>) -> Option<Self> {
+        segment.word.begin_seal().then(|| Self(Arc::clone(segment)))
+    }
+
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.0
+    }
+
+    pub fn end_promotion(self, read: bool) {
+        self.0.word.end_promote(read);
+    }
+
+    pub fn end_write_back(self, written: bool) {
+        self.0.word.end_write(written);
+    }
+
+    /// Ends the writer's pin, too.
+    pub fn end_seal(self, written: bool) {
+        self.0.word.end_seal(written);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::keeper::Housekeeper;
 use crate::ledger::Ledger;
 use crate::pool::Pool;
 use crate::regions::Regions;
-use crate::segment::Segment;
+use crate::segment::{Moving, Segment};
 use crate::space::{LedgerGuard, Space};
 use crate::waiters::Waiters;
 
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub clock: LogicalClock,
     pub waiters: Waiters,
     pub counters: Counters,
-    pub keeper: Housekeeper<InFlight>,
+    pub keeper: Housekeeper<(InFlight, Moving)>,
     pub transfers: AtomicUsize,
     pub closed: AtomicBool,
     /// Of pool and window.
@@ -140,7 +140,7 @@ impl Shared {
 /// A transfer of a segment: counted by the store, which waits for it when it closes, and by the region.
 pub(crate) struct InFlight {
     pub shared: Arc<Shared>,
-    pub segment: Arc<Segment>,
+    segment: Arc<Segment>,
 }
 
 impl InFlight {

@@ -93,6 +93,8 @@ mod tests {
 
     use super::*;
     use crate::FRAME_BYTES;
+    use crate::segment::Moving;
+    use crate::state::State;
 
     const LATE: Duration = Duration::from_secs(20);
 
@@ -139,7 +141,10 @@ mod tests {
         failed(draft.expect("made before").seal(1).map(drop));
         assert_eq!(pin[..], [5; 100], "what is pinned stays");
         assert_eq!(store.stats().budget_bytes, 4 * FRAME_BYTES as u64);
+        let pinned = store.shared.regions.segment(region.id(), 5).expect("known");
+        pinned.word.release();
         drop((pin, region, other));
+        assert_ne!(pinned.word.look().state, State::Freed, "nothing moves any more");
         store.close();
     }
 
@@ -182,7 +187,7 @@ mod tests {
             let (shared, segment) = (Arc::clone(&store.shared), Arc::clone(&segment));
             std::thread::spawn(move || {
                 // As if its read had never ended.
-                assert!(segment.word.begin_promote());
+                let _moving = Moving::promotion(&segment).expect("it is absent");
                 begin.send(()).expect("the test listens");
                 shared.wait(&segment)
             })

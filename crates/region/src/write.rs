@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use warmset_platform::io::{Op, Urgency};
 
 use crate::error::Error;
-use crate::fallback::{Slot, SlotWait};
+use crate::fallback::{SlotFound, SlotWait};
 use crate::ledger::Writes;
 use crate::region_file::checksum;
 use crate::regions::RegionTable;
 use crate::room::Room;
-use crate::segment::{Segment, frames_for};
+use crate::segment::{Moving, Segment, frames_for};
 use crate::shared::{InFlight, Shared};
 use crate::state::State;
 use crate::sync::sync_channel;
@@ -105,9 +105,9 @@ impl Shared {
     ) -> Result<Option<Arc<Segment>>, Error> {
         let frames = frames_for(bytes);
         let slot = match self.take_slot_or_wait(frames, || true, wait)? {
-            Slot::Taken(slot) => slot,
-            Slot::LookAgain => return Ok(None),
-            Slot::Refused => {
+            SlotFound::Taken(slot) => slot,
+            SlotFound::LookAgain => return Ok(None),
+            SlotFound::Refused => {
                 // Not `NoSpace`: what lies in frames or on disk has no part in it.
                 let why =
                     format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
@@ -115,12 +115,13 @@ impl Shared {
                 return Err(Error::io("buffer cached data", self.devices.names_of_dirs(), error));
             }
         };
-        let address = self.pool.window_address(slot);
+        let address = self.pool.window_address(slot.first());
         let segment = self.new_segment(table, bytes, raw, address);
         if let Err(error) = self.find_place(&segment, |_, _| {}) {
-            self.empty_slot(address, frames);
+            self.empty_slot(slot);
             return Err(error);
         }
+        self.lock()?.lend_slot(&segment, slot);
         self.counters.bounces.fetch_add(1, Ordering::Relaxed);
         Ok(Some(Arc::new(segment)))
     }
@@ -145,15 +146,13 @@ impl Shared {
                 drop(ledger);
                 return self.seal_to_disk(segment, used_bytes);
             }
-            // Its bytes stay the writer's while the ledger is locked: a release frees them under the same lock.
-            self.clear_tail(segment, used_bytes);
             if !segment.word.seal() {
                 return Err(released_meanwhile());
             }
             let soon_needed = ledger.seal(segment, used_bytes, || self.set_used(segment, used_bytes));
             // Past the high watermark: what will have to leave soon is written now, while nobody waits.
-            if soon_needed && !ledger.disk().disk_is_full() && segment.word.begin_write() {
-                writes.push(Arc::clone(segment));
+            if soon_needed && !ledger.disk().disk_is_full() {
+                writes.extend(Moving::write_back(segment));
             }
         }
         self.launch_writes(writes);
@@ -183,46 +182,54 @@ impl Shared {
     /// Writes all that was reserved, so that nothing about the segment changes during the transfer.
     fn seal_to_disk(&self, segment: &Arc<Segment>, used_bytes: u64) -> Result<(), Error> {
         let transfer = InFlight::begin(self.self_reference(), segment);
-        if !segment.word.begin_seal() {
-            return Err(released_meanwhile());
-        }
-        let (address, frames) = (segment.address(), segment.frames());
-        self.clear_tail(segment, used_bytes);
-        segment.set_checksum(checksum(self.bytes_of(segment, used_bytes)));
-        let written = self.write_and_wait(segment);
-        {
+        let moving = Moving::seal(segment).ok_or_else(released_meanwhile)?;
+        segment.set_checksum(checksum(self.bytes_of(&moving, used_bytes)));
+        let (moving, written) = self.write_and_wait(moving);
+        let slot = {
             let ledger = self.lock();
             // What could not be written is lost: unsealed for ever, it would keep its buffer, and its region from
             // being evicted.
-            segment.word.end_seal(written.is_ok());
+            moving.into_iter().for_each(|moving| moving.end_seal(written.is_ok()));
             if written.is_ok() {
                 self.set_used(segment, used_bytes);
             }
-            drop(ledger);
-        }
-        if written.is_ok() {
-            self.empty_slot(address, frames);
-        }
+            ledger.ok().and_then(|mut ledger| ledger.take_back_slot(segment))
+        };
+        slot.into_iter().for_each(|slot| self.empty_slot(slot));
         // A release meanwhile could not free it.
         self.finish_release(segment);
         drop(transfer);
         written
     }
 
-    fn write_and_wait(&self, segment: &Arc<Segment>) -> Result<(), Error> {
+    /// `None` comes back if the queue has dropped the transfer: nobody knows whether it is over, and its memory stays as it is.
+    fn write_and_wait(&self, mut moving: Moving) -> (Option<Moving>, Result<(), Error>) {
+        let segment = &Arc::clone(moving.segment());
+        let returns = || Ok(self.lock()?.disk().returns());
         loop {
-            let returns = self.lock()?.disk().returns();
+            let returns = match returns() {
+                Ok(returns) => returns,
+                Err(failed) => return (Some(moving), Err(failed)),
+            };
             let (tell, told) = sync_channel(1);
-            let done = Box::new(move |outcome| drop(tell.send(outcome)));
-            self.submit(segment, Op::Write, Urgency::Demand, done)?;
-            let outcome = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()));
+            let done = move |_: &Shared, moving, outcome| drop(tell.send((moving, outcome)));
+            if let Err((moving, error)) = self.submit(moving, Op::Write, Urgency::Demand, done) {
+                return (Some(moving), Err(error));
+            }
+            let Ok((back, outcome)) = told.recv() else {
+                return (None, Err(self.write_error(segment, io::ErrorKind::BrokenPipe.into())));
+            };
+            moving = back;
             self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
-            let Err(error) = outcome else { return Ok(()) };
+            let Err(error) = outcome else { return (Some(moving), Ok(())) };
             let error = self.write_error(segment, error);
             if !self.moves_on(segment, &error, returns) {
-                return Err(error);
+                return (Some(moving), Err(error));
             }
-            self.find_place(segment, |device, error| self.refused(device, error, returns))?;
+            if let Err(error) = self.find_place(segment, |device, error| self.refused(device, error, returns))
+            {
+                return (Some(moving), Err(error));
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::device::DeviceId;
 use crate::error::{Error, is_full_disk};
 use crate::ledger::Writes;
 use crate::region_file::checksum;
-use crate::segment::Segment;
+use crate::segment::{Moving, Segment};
 use crate::shared::{InFlight, Shared};
 use crate::sync::now;
 use crate::transfer::never_written;
@@ -71,77 +71,80 @@ impl Shared {
         if writes.is_empty() {
             return;
         }
-        let counted = writes.iter().map(|segment| InFlight::begin(self.self_reference(), segment)).collect();
-        let left = self.keeper.launch(counted);
-        self.launch_writes(left.iter().map(|write| Arc::clone(&write.segment)).collect());
+        let count = |moving: Moving| (InFlight::begin(self.self_reference(), moving.segment()), moving);
+        let left = self.keeper.launch(writes.into_iter().map(count).collect());
+        let (_counted, writes): (Vec<_>, _) = left.into_iter().unzip();
+        self.launch_writes(writes);
     }
 
-    /// Starts the write-back of segments that were put in `WritingBack`. The ledger must not be locked.
+    /// Starts write-backs. The ledger must not be locked.
     pub fn launch_writes(&self, writes: Writes) {
         if writes.is_empty() {
             return;
         }
         // A store that has failed says so below, to each of them.
         let returns = self.lock().map_or(0, |ledger| ledger.disk().returns());
-        for segment in writes {
-            let launch = InFlight::begin(self.self_reference(), &segment);
-            let done = {
-                let transfer = InFlight::begin(self.self_reference(), &segment);
-                Box::new(move |outcome| {
-                    let InFlight { shared, segment } = &transfer;
-                    shared.space.health.contain(|| shared.finish_write(segment, outcome, returns));
-                })
+        for moving in writes {
+            let segment = &Arc::clone(moving.segment());
+            let launch = InFlight::begin(self.self_reference(), segment);
+            let done = move |shared: &Shared, moving: Moving, outcome: io::Result<()>| {
+                shared.finish_write(moving, outcome, returns);
             };
-            let found = self.find_place(&segment, |device, error| self.refused(device, error, returns));
-            if let Err(error) =
-                found.and_then(|()| self.submit(&segment, Op::Write, Urgency::WriteBack, done))
-            {
-                self.write_failed(&segment, &error, returns);
-                self.finish_release(&segment);
+            let found = self.find_place(segment, |device, error| self.refused(device, error, returns));
+            let submitted = match found {
+                Ok(()) => self.submit(moving, Op::Write, Urgency::WriteBack, done),
+                Err(error) => Err((moving, error)),
+            };
+            if let Err((moving, error)) = submitted {
+                self.write_failed(moving, &error, returns);
+                self.finish_release(segment);
             }
             drop(launch);
         }
     }
 
-    fn finish_write(&self, segment: &Arc<Segment>, outcome: io::Result<()>, returns: u64) {
+    fn finish_write(&self, moving: Moving, outcome: io::Result<()>, returns: u64) {
+        let segment = &Arc::clone(moving.segment());
         match outcome {
-            Ok(()) => self.write_succeeded(segment),
+            Ok(()) => self.write_succeeded(moving),
             Err(error) => {
                 let error = self.write_error(segment, error);
                 if self.moves_on(segment, &error, returns) {
-                    segment.word.end_write(false);
+                    moving.end_write_back(false);
                 } else {
-                    self.write_failed(segment, &error, returns);
+                    self.write_failed(moving, &error, returns);
                 }
             }
         }
         self.finish_release(segment);
     }
 
-    fn write_succeeded(&self, segment: &Segment) {
+    fn write_succeeded(&self, moving: Moving) {
+        let segment = moving.segment();
         self.counters.written_bytes.fetch_add(segment.disk_bytes(), Ordering::Relaxed);
         if !segment.has_checksum() {
-            segment.set_checksum(checksum(self.bytes_of(segment, segment.bytes())));
+            segment.set_checksum(checksum(self.bytes_of(&moving, segment.bytes())));
         }
         if let (Some(place), Ok(mut ledger)) = (segment.place(), self.lock()) {
             ledger.disk_mut().written(place.device);
         }
-        segment.word.end_write(true);
+        moving.end_write_back(true);
     }
 
     /// No device has taken it.
-    fn write_failed(&self, segment: &Segment, error: &Error, returns: u64) {
+    fn write_failed(&self, moving: Moving, error: &Error, returns: u64) {
+        let region = moving.segment().region.id;
         let warn = {
             let Ok(mut ledger) = self.lock() else { return };
             let warn = ledger.disk_mut().warns(now());
             if ledger.disk().returns() == returns {
-                ledger.write_failed(segment, error);
+                ledger.write_failed(moving.segment(), error);
             }
-            segment.word.end_write(false);
+            moving.end_write_back(false);
             warn
         };
         if warn {
-            tracing::warn!(region = segment.region.id, %error, "a segment stays in memory");
+            tracing::warn!(region, %error, "a segment stays in memory");
         }
     }
 

@@ -9,7 +9,7 @@
 #[path = "../src/failure.rs"]
 mod failure;
 #[allow(dead_code)]
-#[path = "../src/state.rs"]
+#[path = "../src/segment/state.rs"]
 mod state;
 
 use loom::cell::UnsafeCell;

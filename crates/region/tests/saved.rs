@@ -45,6 +45,25 @@ fn a_saved_region_comes_back_in_another_store() {
 }
 
 #[test]
+fn what_stays_does_not_count_as_streamed() {
+    let dir = dir();
+    let path = dir.path().join("region");
+    let store = Store::open(Config::new(dir.path(), 32 * FRAME)).expect("open");
+    let region = store.create_region().expect("region");
+    fill(&region, 24, |_| FRAME_BYTES);
+    region.save(&path).expect("save");
+    for (frames, streams) in [(32, false), (8, true)] {
+        let store = Store::open(Config::new(dir.path(), frames * FRAME)).expect("open");
+        let region = store.open_saved(&path).expect("open");
+        (0..24).for_each(|n| drop(region.pin(n).expect("pin")));
+        let stats = store.stats();
+        assert_eq!(stats.promotions_total, 24);
+        assert_eq!(stats.streamed_total > 0, streams, "{} of {frames} frames", stats.streamed_total);
+        assert!(stats.streamed_total < 24, "the first found room");
+    }
+}
+
+#[test]
 fn abandoned_segments_are_not_saved() {
     let dir = dir();
     let store = Store::open(Config::new(dir.path(), 16 * FRAME)).expect("open");

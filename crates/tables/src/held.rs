@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io;
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -20,12 +21,15 @@ type Held = BTreeMap<usize, (usize, usize)>;
 // The standard library's lock is one word: a forked child can unlock it, whoever waited for it in the parent.
 static HELD: Mutex<Held> = Mutex::new(BTreeMap::new());
 static INHERITED: Once = Once::new();
+static WARNED: Once = Once::new();
 
 /// What a thread that forks keeps until it has: the lock, so that the child does not find it locked by a thread that it
-/// does not have, and the ranges that are inherited.
+/// does not have, the ranges that are inherited, and why some are not.
 struct Forking {
-    _held: MutexGuard<'static, Held>,
+    held: MutexGuard<'static, Held>,
     ranges: Vec<(usize, usize)>,
+    problem: Option<io::Error>,
+    process: u32,
 }
 
 thread_local! {
@@ -147,22 +151,38 @@ extern "C" fn before_fork() {
         (start, (address + len).next_multiple_of(FRAME_BYTES) - start)
     };
     let ranges: Vec<_> = held.iter().map(frames).collect();
-    advise(&ranges, true);
-    FORKING.set(Some(Forking { _held: held, ranges }));
+    let problem = advise(&ranges, true).err();
+    FORKING.set(Some(Forking { held, ranges, problem, process: std::process::id() }));
 }
 
 extern "C" fn after_fork() {
-    // The lock goes last.
-    if let Some(forking) = FORKING.take() {
-        advise(&forking.ranges, false);
+    let Some(Forking { held, ranges, problem, process }) = FORKING.take() else { return };
+    let undone = advise(&ranges, false);
+    drop(held);
+    // The parent alone: in the child, whoever is told may wait for threads that it does not have.
+    if process == std::process::id() {
+        if let Some(error) = problem.or(undone.err()) {
+            WARNED.call_once(|| {
+                tracing::warn!(
+                    %error,
+                    "a process that was forked has only a part of the arrays that are held: it crashes when it reads the \
+                     others; raise vm.max_map_count, or fork before arrays are read"
+                );
+            });
+        }
     }
 }
 
-fn advise(ranges: &[(usize, usize)], inherits: bool) {
+/// Tries all of them.
+///
+/// # Errors
+/// The first one's. `ENOMEM`: the process has as many mappings as it may, and each range that others lie between is one.
+fn advise(ranges: &[(usize, usize)], inherits: bool) -> io::Result<()> {
+    let mut outcome = Ok(());
     for &(start, len) in ranges {
         // SAFETY: whole frames of a store, which stay mapped until the process ends, also in a child that has them.
         // Nobody reads into them: no hold's pin ends while this thread has the lock.
-        let advised = unsafe { mm::inherit(start, len, inherits) };
-        debug_assert!(advised.is_ok(), "frames are mapped");
+        outcome = outcome.and(unsafe { mm::inherit(start, len, inherits) });
     }
+    outcome
 }

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
@@ -271,6 +272,81 @@ fn other_files_are_refused_with_a_reason() {
     assert!(error.contains("does not end as an Arrow file"), "{error}");
     assert!(matches!(store.table("../t"), Err(Error::Invalid(_))));
     assert!(!store.contains("none").expect("looked"));
+}
+
+/// As many mappings as the process may have, until it is dropped; none of them is inherited.
+struct Mappings(*mut libc::c_void, usize);
+
+impl Mappings {
+    fn all() -> Self {
+        let most = fs::read_to_string("/proc/sys/vm/max_map_count").expect("Linux has it");
+        let pages = most.trim().parse::<usize>().expect("a number") + 2;
+        let (kind, page) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, 4096);
+        // SAFETY: a mapping of its own, of which nothing is ever read or written.
+        unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), pages * page, libc::PROT_NONE, kind, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            assert_eq!(libc::madvise(start, pages * page, libc::MADV_DONTFORK), 0);
+            // Each of these is one between two others.
+            let refused = |n: &usize| libc::mprotect(start.add(n * page), page, libc::PROT_READ) != 0;
+            assert!((1..pages).step_by(2).any(|n| refused(&n)), "{pages} are too many");
+            Self(start, pages * page)
+        }
+    }
+}
+
+impl Drop for Mappings {
+    fn drop(&mut self) {
+        // SAFETY: it is this value's, and nobody has an address in it.
+        assert_eq!(unsafe { libc::munmap(self.0, self.1) }, 0);
+    }
+}
+
+/// Whether a forked process reads these numbers.
+fn a_child_reads(numbers: &[i64], expected: i64) -> bool {
+    // SAFETY: the child reads memory and ends; it takes no lock and allocates nothing.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(i32::from(numbers.iter().sum::<i64>() != expected));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+}
+
+/// In a process of its own, in which nobody else wants a mapping.
+#[test]
+fn a_child_that_does_not_get_what_is_held_is_warned_of() {
+    const ALONE: &str = "WARMSET_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let this = std::env::current_exe().expect("this program");
+        let test = "a_child_that_does_not_get_what_is_held_is_warned_of";
+        let done = Command::new(this).args([test, "--exact", "--nocapture"]).env(ALONE, "1").output();
+        let done = done.expect("it runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        return;
+    }
+    let warnings = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&warnings);
+    warmset_region::hand_warnings_to(move |line| seen.lock().expect("no panic").push(line.to_owned()));
+    let dir = dir();
+    let store = open(&dir);
+    write(&store, "t", &[batch(0, 1000)], None);
+    let shown = store.table("t").expect("table").batch(0).expect("batch");
+    let data = shown["n"].to_data();
+    let held = data.buffers()[0].typed_data::<i64>();
+    let sum = held.iter().sum();
+    assert!(a_child_reads(held, sum));
+    let mappings = Mappings::all();
+    for _ in 0..2 {
+        assert!(!a_child_reads(held, sum), "it has no such memory");
+    }
+    drop(mappings);
+    assert!(a_child_reads(held, sum), "it has again");
+    let warnings = warnings.lock().expect("no panic");
+    assert!(warnings.len() == 1 && warnings[0].contains("vm.max_map_count"), "{warnings:?}");
 }
 
 proptest! {

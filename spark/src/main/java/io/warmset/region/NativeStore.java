@@ -138,6 +138,15 @@ public final class NativeStore {
   /** Ends a controller; the pool keeps its budget. Unknown handles are ignored. */
   public static native void splitClose(long split);
 
+  /**
+   * What the stores of this process have warned of since the last call, a line each; null for nothing. Before the first call,
+   * and after one that does not come again, warnings go to stderr.
+   *
+   * @param again whether the caller comes back for what is warned of from now on: the first 256 lines are kept until then,
+   *     and the number of the others
+   */
+  public static native String takeWarnings(boolean again);
+
   /** Statistics of the store as a JSON object. */
   public static native String stats(long store);
 

@@ -63,6 +63,7 @@ private[spark] object RegionHandle {
    * not be computed again stays, since the next read may succeed.
    */
   def lost(handle: RegionHandle, cause: Throwable): IOException = {
+    StoreRoom.logWarnings()
     val block = handle.committedTo
     block.filter(leaving.add).foreach { id =>
       val remover = new Thread(

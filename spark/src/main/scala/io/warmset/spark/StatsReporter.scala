@@ -16,7 +16,7 @@ import org.apache.spark.warmset.SparkInternals
  * An executor's statistics: gauges in Spark's metric system, and reports to the driver.
  *
  * Invariant: a report goes out only when something changed, and its size is bounded: regions are
- * summed per RDD. A failure here is logged and never reaches a task. In local mode the gauges are
+ * summed per RDD. What the native store warns of is logged with each. A failure here is logged and never reaches a task. In local mode the gauges are
  * the driver's: Spark registers an executor's there before the application has its name.
  */
 private[spark] final class StatsReporter(holder: StoreHolder.Running, context: PluginContext)
@@ -47,6 +47,7 @@ private[spark] final class StatsReporter(holder: StoreHolder.Running, context: P
 
   private def report(): Unit =
     try {
+      StoreRoom.logWarnings()
       TransientMemory.trim()
       val regions = RegionBlocks.annotate(() => holder.store.regions())
       val now = (holder.stats(), ReportJson.perRdd(regions, RddsMax))

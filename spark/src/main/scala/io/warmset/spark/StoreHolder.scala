@@ -59,7 +59,15 @@ object StoreHolder extends Logging {
         val limited = machine.atMost(NativeStore.memoryLimit())
         val plan = MemorySplit.plan(conf, limited)
         val budget = plan.fold(budgetBytes(conf, limited))(_.poolStartBytes)
-        val store = Store.open(json(conf, directories, budget, limited))
+        val settings = json(conf, directories, budget, limited)
+        StoreRoom.logWarnings()
+        var again = false
+        val store =
+          try {
+            val store = Store.open(settings)
+            again = true
+            store
+          } finally StoreRoom.logWarnings(again)
         try {
           val opened = Running(store, conf, directories, budget, plan.map(new MemorySplit(store, _)))
           running = Some(opened)
@@ -76,7 +84,10 @@ object StoreHolder extends Logging {
 
   def close(): Unit = synchronized {
     running.foreach(_.split.foreach(_.stop()))
-    running.foreach(_.store.close())
+    running.foreach { closing =>
+      closing.store.close()
+      StoreRoom.logWarnings(again = false)
+    }
     running = None
     RegionBlocks.clear()
     TransientMemory.freeKept()

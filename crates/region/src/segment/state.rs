@@ -11,7 +11,7 @@
 //! `unmap` and `free` need a count of zero in the same compare-and-swap, so a pinned segment keeps its bytes;
 //! exactly one caller wins `free`. `RELEASED` forbids new pins; `PARKED` asks the last reader to tell the
 //! keep-set that the segment may be a victim again; `RAW` says that the writer knows an address only, and that a
-//! release ends its pin.
+//! release ends its pin. The steps into a transfer and out of it are [`Moving`](super::Moving)'s.
 
 use crate::failure::invariant;
 
@@ -207,7 +207,7 @@ impl StateWord {
     }
 
     /// The writer is done, and the bytes go to disk at once. Until `end_seal` nobody frees them.
-    pub fn begin_seal(&self) -> bool {
+    pub(super) fn begin_seal(&self) -> bool {
         self.change(|word| match State::of(word) {
             Writing if word & RELEASED == 0 => Ok((with(word, Sealing), true)),
             _ => Err(false),
@@ -215,7 +215,7 @@ impl StateWord {
     }
 
     /// Ends the writer's pin; what could not be written is lost, and released.
-    pub fn end_seal(&self, written: bool) {
+    pub(super) fn end_seal(&self, written: bool) {
         let moved = self.change(|word| match State::of(word) {
             Sealing if written => Ok((with(word, Absent) - ONE_PIN, true)),
             Sealing => Ok(((with(word, Writing) | RELEASED) - ONE_PIN, true)),
@@ -232,11 +232,11 @@ impl StateWord {
         })
     }
 
-    pub fn begin_write(&self) -> bool {
+    pub(super) fn begin_write(&self) -> bool {
         self.step(Dirty, WritingBack)
     }
 
-    pub fn end_write(&self, written: bool) {
+    pub(super) fn end_write(&self, written: bool) {
         let moved = self.step(WritingBack, if written { Clean } else { Dirty });
         invariant(moved, || "a write-back ended that had not begun".to_owned());
     }
@@ -262,11 +262,11 @@ impl StateWord {
     }
 
     /// Starts a promotion and counts the pin of whoever asked for it.
-    pub fn begin_promote(&self) -> bool {
+    pub(super) fn begin_promote(&self) -> bool {
         self.leave_absent(Promoting)
     }
 
-    pub fn end_promote(&self, read: bool) {
+    pub(super) fn end_promote(&self, read: bool) {
         let moved = self.step(Promoting, if read { Clean } else { Absent });
         invariant(moved, || "a promotion ended that had not begun".to_owned());
     }

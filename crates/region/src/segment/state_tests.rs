@@ -104,13 +104,16 @@ fn a_writers_turn_ends_once() {
         let given_up = state == Writing && pinned > 0;
         (given_up, given_up.then(|| (Writing, pinned - 1, flags | RELEASED)))
     });
-    let sealing = || StateWord(AtomicU64::new(Sealing as u64 | ONE_PIN));
-    let word = sealing();
-    word.end_seal(true);
-    assert_eq!(word.look(), Look { state: Absent, pins: 0, released: false });
-    let word = sealing();
-    word.end_seal(false);
-    assert_eq!(word.look(), Look { state: Writing, pins: 0, released: true });
+    for flags in FLAGS {
+        let sealing = || StateWord(AtomicU64::new(Sealing as u64 | ONE_PIN | flags));
+        let after = |word: &StateWord| word.0.load(Ordering::Relaxed);
+        let word = sealing();
+        word.end_seal(true);
+        assert_eq!(after(&word), Absent as u64 | flags);
+        let word = sealing();
+        word.end_seal(false);
+        assert_eq!(after(&word), Writing as u64 | flags | RELEASED, "lost, whoever released it meanwhile");
+    }
     assert!(StateWord::writing(true).0.load(Ordering::Relaxed) & RAW > 0);
     assert_eq!(StateWord::writing(false).0.load(Ordering::Relaxed), Writing as u64 | ONE_PIN);
 }
