@@ -162,16 +162,16 @@ object WarmsetConf {
       "`spark.warmset.rdd.enabled`.",
     text => Some(truth(text)), () => None)
 
-  val Statistics: ConfKey[Boolean] = boolean("statistics.enabled", default = false,
+  val Statistics: ConfKey[Boolean] = boolean("statistics.enabled", default = true,
     "Whether cached DataFrames give Spark's optimiser the bytes of the columns that a query reads, and each " +
       "column's bounds, nulls and distinct values. They are counted while a DataFrame is being cached. May be " +
       "set per session.")
 
-  val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = false,
+  val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = true,
     "Whether the keys of a broadcast join's small side reach the cached scan of the other side, which then gives " +
       "no rows that the join would drop. With adaptive execution. May be set per session.")
 
-  val Kernels: ConfKey[Boolean] = boolean("kernels.enabled", default = false,
+  val Kernels: ConfKey[Boolean] = boolean("kernels.enabled", default = true,
     "Whether partial aggregates directly above the filters and projections of a cached scan are computed in native code, " +
       "on the encoded columns. `EXPLAIN` shows `WarmsetAggregate` where they are, and below other aggregates why they " +
       "are not. May be set per session.")

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.warmset
 
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.{CachedTableSuite, DatasetCacheSuite}
+import org.apache.spark.sql.{CachedTableSuite, DataFrameAggregateSuite, DatasetCacheSuite, JoinSuite, SubquerySuite}
 import org.apache.spark.sql.execution.ColumnarToRowExec
 import org.apache.spark.sql.execution.columnar.{InMemoryColumnarQuerySuite, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.columnar.PartitionBatchPruningSuite
@@ -44,3 +44,9 @@ class WarmsetPartitionBatchPruningSuite extends PartitionBatchPruningSuite with 
   override def sparkConf: SparkConf = super.sparkConf
     .set(SQLConf.CACHE_VECTORIZED_READER_ENABLED.key, "false")
 }
+
+class WarmsetAggregateSuite extends DataFrameAggregateSuite with InputsCached
+
+class WarmsetJoinSuite extends JoinSuite with InputsCached
+
+class WarmsetSubquerySuite extends SubquerySuite with InputsCached

@@ -14,10 +14,10 @@ import org.apache.spark.sql.test.SharedSparkSession
 /**
  * Turns the plugin on in a suite of Spark's, with a budget that also has to work in the small.
  *
- * Invariant: a test that is skipped is cancelled under its own name with its reason, and after each
- * test no region is left and no segment is pinned. What the tests assert stays Spark's.
+ * Invariant: a test that is skipped is cancelled under its own name with its reason. What the tests
+ * assert stays Spark's.
  */
-trait WarmsetOn extends SharedSparkSession {
+trait PluginOn extends SharedSparkSession {
   override def sparkConf: SparkConf = super.sparkConf
     .set("spark.plugins", "io.warmset.spark.WarmsetPlugin")
     .set("spark.warmset.required", "true")
@@ -25,7 +25,7 @@ trait WarmsetOn extends SharedSparkSession {
     .set("spark.warmset.smallPartition", "0")
     .set("spark.warmset.flashReserve", "1g")
     .set("spark.warmset.rowGroup", "1m")
-    .set("spark.warmset.dir", WarmsetOn.directory)
+    .set("spark.warmset.dir", PluginOn.directory)
 
   override protected def test(name: String, tags: Tag*)(body: => Any)(
       implicit position: Position): Unit =
@@ -34,6 +34,18 @@ trait WarmsetOn extends SharedSparkSession {
       case None => super.test(name, tags: _*)(body)
     }
 
+  test("warmset: every skipped test exists") {
+    val unknown = SkippedTests.of(getClass).keySet -- testNames
+    assert(unknown.isEmpty)
+  }
+}
+
+/**
+ * A suite that caches by itself.
+ *
+ * Invariant: after each test no region is left and no segment is pinned.
+ */
+trait WarmsetOn extends PluginOn {
   override def afterEach(): Unit = {
     super.afterEach()
     eventually {
@@ -52,13 +64,8 @@ trait WarmsetOn extends SharedSparkSession {
     val stats = new ObjectMapper().readTree(StoreHolder.current.get.store.stats())
     assert(stats.path("regions").asLong > 0, stats)
   }
-
-  test("warmset: every skipped test exists") {
-    val unknown = SkippedTests.of(getClass).keySet -- testNames
-    assert(unknown.isEmpty)
-  }
 }
 
-private object WarmsetOn {
+private object PluginOn {
   lazy val directory: String = Files.createTempDirectory("warmset-suites").toString
 }
