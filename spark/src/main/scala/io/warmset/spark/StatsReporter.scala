@@ -16,8 +16,9 @@ import org.apache.spark.warmset.SparkInternals
  * An executor's statistics: gauges in Spark's metric system, and reports to the driver.
  *
  * Invariant: a report goes out only when something changed, and its size is bounded: regions are
- * summed per RDD. What the native store warns of is logged with each. A failure here is logged and never reaches a task. In local mode the gauges are
- * the driver's: Spark registers an executor's there before the application has its name.
+ * summed per RDD. What the native store warns of is logged before each. A failure here is logged and
+ * never reaches a task. In local mode the gauges are the driver's: Spark registers an executor's there
+ * before the application has its name.
  */
 private[spark] final class StatsReporter(holder: StoreHolder.Running, context: PluginContext)
   extends Logging {
