@@ -79,6 +79,7 @@ bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 
 .PHONY: bench-python
 bench-python: $(INSTALLED) .venv-package/.peers
+	@cargo build -q --release --locked -p region-scan
 	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-tier-daemon
