@@ -10,7 +10,7 @@ ORDERS = ("in order", "shuffled")
 OTHERS = ("memmap", "memmap-advised", "joblib", "arrow", "lmdb", "lance", "parquet")
 WAYS = ("warmset", *OTHERS)
 # One that is slower than the fastest of the others by this in the first round is not played again: it is not the best.
-HOPELESS = 1.5
+HOPELESS = 1.3
 # A bound is made of measured times, each of which differs by some per cent from one run to the next.
 BELOW_BOUND = 0.95
 GOALS = {
@@ -68,8 +68,8 @@ def limits(raw: dict) -> dict[str, list[dict]]:
 def faults(raw: dict) -> list[str]:
     """What makes the run unsound."""
     return [
-        f"round {number + 1}, {order}: {each['ratio']:.2f} of the least time that an epoch can take: what was measured is "
-        "wrong"
+        f"round {number + 1}, {order}: {each['ratio']:.2f} of the least time that an epoch can take: what was "
+        "measured is wrong"
         for order, found in raw["limit"].items()
         for number, each in enumerate(found)
         if each["ratio"] < BELOW_BOUND
@@ -101,8 +101,9 @@ counts page cache. Each way runs in a process of its own: it writes its file fro
 reads it {epochs} times in parts of 4096 rows, in order and in shuffled order; what is computed is the sum of each part.
 
 - **warmset**: `store.put(..., batch_rows=4096)` and `store.scan(...)` with {memory_mib} MiB.
-- **memmap**: a `numpy.memmap`. **memmap-advised**, **joblib** (its mapping) and **lmdb** (a key for each part, read in
-  place) announce each part four parts ahead with `madvise(MADV_WILLNEED)`.
+- **memmap**: a `numpy.memmap`. **memmap-advised** and **joblib** (its mapping) announce each part four parts ahead with
+  `madvise(MADV_WILLNEED)`.
+- **lmdb**: a key for each part, read in place; shuffled, four ahead in a thread.
 - **arrow**: a mapped Arrow IPC file; batches are asked for four ahead, which announces them.
 - **lance**: a scan; shuffled, a range of rows for each part, read four ahead in a thread.
 - **parquet**: row groups of rows of fixed size (no compression, no dictionaries), read four ahead in a thread.
