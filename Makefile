@@ -99,6 +99,7 @@ test: test-rust test-loom test-simulated test-miri test-tier test-direct test-sp
 	@echo "SKIPPED test-release: two cross builds and an emulator take a quarter of an hour; make test-full has it" >&2
 
 .PHONY: test-full
+test-full: PACKAGE_ARGS ?= --kills=200
 test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-torch ## The same with a second Spark in all suites, PyTorch, a release and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_a_damaged_byte_is_named(tmp_path: Path):
     assert store.verify() == [] and store.get_verified("X").sum() == np.arange(3_000_000).sum()
 
 
-def test_a_foreign_a_cut_and_a_newer_file(tmp_path: Path):
+def test_a_foreign_and_a_cut_file(tmp_path: Path):
     store = warmset.Store(tmp_path, memory="32MiB")
     table = pa.table({"a": [1, 2]})
     with pa.ipc.new_file(str(tmp_path / "theirs.arrow"), table.schema) as writer:
@@ -79,6 +80,48 @@ def test_a_full_disk_is_an_error_and_leaves_what_was(tmp_path: Path):
         del store
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Iterator[Path]:
+    """A store that was written to and now can only be read: by its file system, or for who is not root by its mode."""
+    directory = tmp_path / "sealed"
+    directory.mkdir()
+    mounted = os.geteuid() == 0
+    if mounted and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", directory]).returncode:
+        pytest.skip("a read-only file system needs the right to mount one")
+    try:
+        store = warmset.Store(directory, memory="32MiB")
+        store["X"] = np.arange(1_000_000)
+        store["t"] = pa.table({"a": ["x", "y"]})
+        if mounted:
+            subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
+        else:
+            directory.chmod(0o500)
+        yield directory
+    finally:
+        directory.chmod(0o700) if not mounted else subprocess.run(["umount", "-l", directory], check=True)
+
+
+def test_a_store_that_cannot_be_written_to_is_read(sealed: Path):
+    store = warmset.Store(sealed, memory="32MiB")
+    assert sorted(store) == ["X", "t"] and store.verify() == []
+    assert store["X"][-1] == 999_999 and sum(len(part) for part in store.scan("X", epochs=2)) == 2_000_000
+    assert pa.table(store["t"])["a"].to_pylist() == ["x", "y"]
+
+    def delete() -> None:
+        del store["X"]
+
+    for change in (
+        lambda: store.put("Y", np.arange(3)),
+        lambda: store.put("t", pa.table({"a": [1]})),
+        lambda: store.writer("log", pa.schema([("a", pa.int64())])),
+        delete,
+    ):
+        with pytest.raises(OSError, match=r"Read-only file system|Permission denied") as refused:
+            change()
+        assert str(sealed) in str(refused.value)
+    assert sorted(store) == ["X", "t"]
 
 
 def test_the_doctests_and_the_time_of_an_import():
