@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,6 +123,38 @@ def test_a_store_that_cannot_be_written_to_is_read(sealed: Path):
             change()
         assert str(sealed) in str(refused.value)
     assert sorted(store) == ["X", "t"]
+
+
+def test_a_file_system_without_nameless_files(tmp_path: Path):
+    """Network file systems have none, either; the kernels of test machines have no network file system."""
+    below, mount = tmp_path / "below", tmp_path / "mount"
+    below.mkdir()
+    mount.mkdir()
+    if shutil.which("bindfs") is None:
+        pytest.skip("no bindfs (Debian: bindfs): a file system in user space stands for those on the network")
+    mounted = subprocess.run(["bindfs", below, mount], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a file system in user space cannot be mounted: {mounted.stderr.strip()}")
+    try:
+        with pytest.raises(OSError, match="not supported"):
+            os.open(mount, os.O_TMPFILE | os.O_RDWR)
+        store = warmset.Store(mount / "store", memory="32MiB")
+        for last in (1_999_999, 2_999_999):
+            store["X"] = np.arange(last + 1)
+            store["t"] = pa.table({"a": np.arange(last + 1)})
+            assert store["X"][-1] == last and pa.table(store["t"])["a"][-1].as_py() == last
+        assert sum(len(part) for part in store.scan("X", epochs=2)) == 6_000_000 and store.verify() == []
+        with store.writer("log", pa.schema([("a", pa.int64())])):
+            code = "import sys, warmset; warmset.Store(sys.argv[1], memory='32MiB')['Y'] = {'a': [1]}"
+            other = subprocess.run([sys.executable, "-c", code, store.dir], capture_output=True, text=True)
+            assert f"process {os.getpid()}" in other.stderr
+        del store["X"]
+        # As on NFS, an open file whose name is gone has a hidden one until it is closed.
+        shown = {path.name for path in store.dir.iterdir() if not path.name.startswith(".fuse_hidden")}
+        assert shown == {"t.arrow", "log.arrow", ".warmset.lock"} and sorted(store) == ["log", "t"]
+        del store
+    finally:
+        subprocess.run(["fusermount3" if shutil.which("fusermount3") else "fusermount", "-u", "-z", mount], check=True)
 
 
 def test_the_doctests_and_the_time_of_an_import():
