@@ -3,27 +3,30 @@
 use crate::column::{Column, Damaged};
 use crate::eval::{CHUNK, Evaluator, Rows};
 use crate::filter::Selector;
-use crate::groups::{Groups, Value};
+use crate::groups::{Groups, Value, shrink};
 use crate::plan::{InvalidPlan, Plan};
 use crate::range::{self, Look, Range, magnitude};
-use crate::sums::{Accumulator, scattered};
+use crate::sums::{Accumulator, group, scattered};
 
 /// Of a chunk's rows: with more of them left, all are worked on, those that do not count for a group of their own.
 const DENSE_FROM: f64 = 0.5;
 
-/// Groups, and bytes of the texts among their keys, from which on they should be given out.
-const GROUPS_FULL: usize = 16_384;
-const TEXT_FULL_BYTES: usize = 16 << 20;
+/// Memory of groups from which on they should be given out.
+const FULL_BYTES: usize = 32 << 20;
+/// Of the rows that made groups: with more groups, those of each batch are given out with it. Keeping them would save
+/// less than a tenth of the rows.
+const REDUCING_UP_TO: f64 = 0.9;
 /// Groups are given out in pieces of about so many bytes.
 const PIECE_BYTES: usize = 16 << 20;
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was added; there are so many groups now.
-    Added(usize),
-    /// A value or a sum might leave its type: nothing of it was added.
-    Refused,
+    /// It was added.
+    Added,
+    /// The rows before this one were added. With those from it on, a value or a sum may leave its type, and nothing of
+    /// them was added.
+    Refused(usize),
 }
 
 /// Sums, counts and bounds per group, of the batches that it was given.
@@ -38,9 +41,16 @@ pub struct Aggregator {
     wanted: Vec<usize>,
     /// Rows per group.
     rows: Vec<i64>,
-    ranges: Vec<Option<Range>>,
+    ranges: Vec<Range>,
+    /// Nodes whose values have to be looked at in this batch: they might leave their type.
+    watched: Vec<usize>,
     group_of: Vec<u32>,
     local: Vec<i64>,
+    /// Rows that made the groups.
+    counted: usize,
+    full_bytes: usize,
+    /// Groups are hardly fewer than rows.
+    is_distinct: bool,
     /// The group that is given out next.
     next: usize,
     /// All are given out, and the caller has not been told yet.
@@ -53,6 +63,14 @@ impl Aggregator {
     /// # Errors
     /// [`InvalidPlan`] where the plan refers to what is not there, or to nodes of another type.
     pub fn new(plan: &Plan) -> Result<Aggregator, InvalidPlan> {
+        Aggregator::bounded(plan, FULL_BYTES)
+    }
+
+    /// Makes one whose groups should be given out when they take so much memory.
+    ///
+    /// # Errors
+    /// As [`Aggregator::new`].
+    pub fn bounded(plan: &Plan, full_bytes: usize) -> Result<Aggregator, InvalidPlan> {
         let evaluator = Evaluator::new(plan)?;
         if let Some(key) = plan.keys.iter().find(|&&key| key >= plan.columns) {
             return Err(InvalidPlan(format!("the key is column {key} of {}", plan.columns)));
@@ -73,8 +91,12 @@ impl Aggregator {
             wanted,
             rows: Vec::new(),
             ranges: Vec::new(),
+            watched: Vec::new(),
             group_of: Vec::new(),
             local: Vec::new(),
+            counted: 0,
+            full_bytes,
+            is_distinct: false,
             next: 1,
             is_out: false,
         })
@@ -96,48 +118,54 @@ impl Aggregator {
         }
         columns.iter().try_for_each(|column| column.check(rows))?;
         self.evaluator.check(columns)?;
-        if !self.fits(rows, columns, Look::Encoding) && !self.fits(rows, columns, Look::Values) {
-            return Ok(Outcome::Refused);
+        self.find_ranges(rows, columns, Look::Encoding);
+        if !self.watched.is_empty() {
+            self.find_ranges(rows, columns, Look::Values);
         }
-        self.evaluator.choose_lanes(columns, &self.ranges);
+        // Which rows Spark's filters meet depends on their order.
+        if self.watched.iter().any(|&node| self.selector.needs(node)) {
+            return Ok(Outcome::Refused(0));
+        }
+        self.evaluator.choose_lanes(columns, &self.ranges, &self.watched);
         self.selector.begin(columns)?;
         self.groups.begin(columns)?;
         for start in (0..rows).step_by(CHUNK) {
-            self.add_chunk(columns, start, CHUNK.min(rows - start))?;
+            if !self.add_chunk(columns, start, CHUNK.min(rows - start))? {
+                return Ok(Outcome::Refused(start));
+            }
         }
-        Ok(Outcome::Added(self.groups.count() - 1))
+        Ok(Outcome::Added)
     }
 
-    /// Whether there are so many groups, or such long keys, that they should be given out.
+    /// Whether the groups should be given out: they take much memory, or come one per row.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.groups.count() > GROUPS_FULL || self.groups.text_bytes() >= TEXT_FULL_BYTES
+        self.groups() > 0 && (self.is_distinct || self.bytes() >= self.full_bytes)
     }
 
-    /// Whether no value and no sum can leave its type; if so, sums are taken to have come so far.
-    fn fits(&mut self, rows: usize, columns: &[Column<'_>], look: Look) -> bool {
-        range::of(&self.evaluator.nodes, columns, rows, look, &mut self.ranges);
-        let ranges = &self.ranges;
-        if ranges.iter().any(Option::is_none) {
-            return false;
-        }
-        let reached: Option<Vec<u128>> =
-            self.accumulators.iter().map(|sum| sum.reach(rows, ranges[sum.node])).collect();
-        match reached {
-            Some(reached) => {
-                self.accumulators.iter_mut().zip(reached).for_each(|(sum, reached)| sum.set_reached(reached));
-                true
-            }
-            None => false,
-        }
+    /// The groups that it has. A plan without keys always has one.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups.count() - 1
     }
 
-    fn add_chunk(&mut self, columns: &[Column<'_>], start: usize, count: usize) -> Result<(), Damaged> {
+    /// What the groups take of memory.
+    fn bytes(&self) -> usize {
+        let own = self.groups.bytes() + self.rows.capacity() * size_of::<i64>();
+        own + self.accumulators.iter().map(Accumulator::bytes).sum::<usize>()
+    }
+
+    fn find_ranges(&mut self, rows: usize, columns: &[Column<'_>], look: Look) {
+        range::of(&self.evaluator.nodes, columns, rows, look, &mut self.ranges, &mut self.watched);
+    }
+
+    /// Adds the rows of a chunk, or nothing where a value or a sum would leave its type.
+    fn add_chunk(&mut self, columns: &[Column<'_>], start: usize, count: usize) -> Result<bool, Damaged> {
         self.selector.select(&mut self.evaluator, columns, start, count)?;
         let left = self.selector.rows();
         let counted = left.map_or(count, <[u32]>::len);
         if counted == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let dense = counted as f64 >= count as f64 * DENSE_FROM;
         let rows = match left {
@@ -171,17 +199,33 @@ impl Aggregator {
             None
         };
         let groups = self.groups.count();
-        self.rows.resize(groups, 0);
-        let counts = &mut self.rows;
-        scattered(&mut self.local, of, rows.count(), groups, |_| 1, |group, sum| counts[group] += sum);
-        self.evaluator.evaluate(&self.wanted, columns, rows)?;
-        for accumulator in &mut self.accumulators {
-            let slot = &self.evaluator.slots[accumulator.node];
-            // A chunk of such numbers does not exceed 64 bits.
-            let is_small = self.ranges[accumulator.node].is_some_and(|range| magnitude(range) < 1 << 52);
-            accumulator.add(slot, of, rows.count(), groups, is_small);
+        let (evaluator, count) = (&mut self.evaluator, rows.count());
+        evaluator.evaluate(&self.wanted, columns, rows)?;
+        let stays = |&node: &usize| evaluator.stays(node, (0..count).filter(|&i| group(of, i) != 0));
+        if !self.watched.iter().filter(|node| self.wanted.contains(node)).all(stays) {
+            return Ok(false);
         }
-        Ok(())
+        let accumulators = &mut self.accumulators;
+        let admitted = accumulators.iter_mut().all(|accumulator| {
+            let node = accumulator.node;
+            accumulator.admits(&evaluator.slots[node], of, count, groups, self.ranges[node])
+        });
+        if !admitted {
+            accumulators
+                .iter_mut()
+                .for_each(|accumulator| accumulator.take_back(&evaluator.slots[accumulator.node], of, count));
+            return Ok(false);
+        }
+        self.rows.resize(groups, 0);
+        let numbers = &mut self.rows;
+        scattered(&mut self.local, of, count, groups, |_| 1, |group, sum| numbers[group] += sum);
+        for accumulator in accumulators {
+            // A chunk of such numbers does not exceed 64 bits.
+            let is_small = magnitude(self.ranges[accumulator.node]) < 1 << 52;
+            accumulator.add(&evaluator.slots[accumulator.node], of, count, groups, is_small);
+        }
+        self.counted += counted;
+        Ok(true)
     }
 
     /// Gives out groups as bytes, about 16 MiB of them; nothing where there are no more, and then forgets them.
@@ -206,6 +250,7 @@ impl Aggregator {
                         out.extend_from_slice(&value.to_le_bytes());
                     }
                     Value::Text(text) => {
+                        // Their lengths were seen to have 32 bits.
                         out.push(2);
                         out.extend_from_slice(&(text.len() as u32).to_le_bytes());
                         out.extend_from_slice(text);
@@ -224,8 +269,13 @@ impl Aggregator {
     }
 
     fn forget(&mut self) {
+        self.is_distinct = self.groups.has_keys()
+            && (self.is_distinct || self.bytes() >= self.full_bytes)
+            && self.groups() as f64 > self.counted as f64 * REDUCING_UP_TO;
+        self.counted = 0;
         self.groups.clear();
         self.rows.clear();
+        shrink(&mut self.rows);
         self.accumulators.iter_mut().for_each(Accumulator::clear);
         (self.next, self.is_out) = (1, false);
     }

@@ -1,7 +1,8 @@
 //! Values of a plan's nodes for some rows of a batch.
 //!
 //! Invariant: a slot's values are right for rows that have one; what the others have is arbitrary, so that arithmetic
-//! wraps and never fails. Ranges (see `range`) say beforehand that no value of a row that has one does.
+//! wraps and never fails. Ranges (see `range`) say beforehand that no value of a row that has one does, or the
+//! values are looked at afterwards ([`Evaluator::stays`]).
 
 use crate::column::{Column, Damaged, Nulls, Packed, Values, array};
 use crate::plan::{InvalidPlan, Node, Operator, Plan, number};
@@ -131,7 +132,7 @@ impl Evaluator {
     }
 
     /// Chooses 64 or 128 bits for each node of whole numbers.
-    pub(crate) fn choose_lanes(&mut self, columns: &[Column<'_>], ranges: &[Option<Range>]) {
+    pub(crate) fn choose_lanes(&mut self, columns: &[Column<'_>], ranges: &[Range], watched: &[usize]) {
         for (index, node) in self.nodes.iter().enumerate() {
             let lane = match *node {
                 Expression::Whole { column, .. } => match columns[column].values {
@@ -140,7 +141,8 @@ impl Evaluator {
                 },
                 Expression::Arithmetic { left, right, .. } => {
                     let operands = [left, right].iter().all(|&at| self.slots[at].lane == Lane::Narrow);
-                    if operands && ranges[index].is_some_and(is_narrow) { Lane::Narrow } else { Lane::Wide }
+                    let is_narrow = operands && is_narrow(ranges[index]) && !watched.contains(&index);
+                    if is_narrow { Lane::Narrow } else { Lane::Wide }
                 }
                 _ => continue,
             };
@@ -191,6 +193,21 @@ impl Evaluator {
             }
         }
         Ok(())
+    }
+
+    /// Whether an operation, which has been computed for the rows of a chunk, stays in its type for these of them.
+    pub(crate) fn stays(&self, node: usize, mut rows: impl Iterator<Item = usize>) -> bool {
+        let Expression::Arithmetic { operator, left, right, bounds } = self.nodes[node] else { return true };
+        let (slot, left, right) = (&self.slots[node], &self.slots[left], &self.slots[right]);
+        rows.all(|i| {
+            let (l, r) = (left.whole(i), right.whole(i));
+            let value = match operator {
+                Operator::Add => l.checked_add(r),
+                Operator::Subtract => l.checked_sub(r),
+                Operator::Multiply => l.checked_mul(r),
+            };
+            !slot.is_present(i) || value.is_some_and(|value| bounds.0 <= value && value <= bounds.1)
+        })
     }
 
     /// These nodes with all that they are made of, ascending.

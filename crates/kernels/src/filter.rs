@@ -122,6 +122,16 @@ impl Selector {
         Ok(Selector { steps: first.chain(steps).collect(), rows: Vec::with_capacity(CHUNK), all: true })
     }
 
+    /// Whether a filter looks at the node.
+    pub(crate) fn needs(&self, node: usize) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Within { wanted, .. } | Step::AnyOf { wanted, .. } | Step::Compare { wanted, .. } => {
+                wanted.contains(&node)
+            }
+            _ => false,
+        })
+    }
+
     /// Whether columns are of the kinds that the filters look at, and what dictionaries say of the batch.
     pub(crate) fn begin(&mut self, columns: &[Column<'_>]) -> Result<(), Damaged> {
         for step in &mut self.steps {

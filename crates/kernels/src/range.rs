@@ -18,28 +18,32 @@ pub(crate) enum Look {
     Values,
 }
 
-/// Ranges of the nodes that are whole numbers; `None` where a node might leave its type.
+/// Ranges of the nodes that are whole numbers, and in `watched` the nodes that might leave their type: these are
+/// taken to stay in it.
 pub(crate) fn of(
     nodes: &[Expression],
     columns: &[Column<'_>],
     rows: usize,
     look: Look,
-    ranges: &mut Vec<Option<Range>>,
+    ranges: &mut Vec<Range>,
+    watched: &mut Vec<usize>,
 ) {
     ranges.clear();
-    for node in nodes {
+    watched.clear();
+    for (index, node) in nodes.iter().enumerate() {
         let range = match *node {
-            Expression::Whole { column, bounds } => Some(of_column(&columns[column], rows, look, bounds)),
-            Expression::WholeLiteral(value) => Some((value, value)),
-            Expression::Arithmetic { operator, left, right, bounds } => ranges[left]
-                .zip(ranges[right])
-                .and_then(|(left, right)| combined(operator, left, right))
-                .filter(|&(least, greatest)| bounds.0 <= least && greatest <= bounds.1),
-            Expression::Double { .. }
-            | Expression::Presence { .. }
-            | Expression::DoubleLiteral(_)
-            | Expression::DoubleArithmetic { .. } => Some((0, 0)),
-            Expression::ToDouble { of } => ranges[of].map(|_| (0, 0)),
+            Expression::Whole { column, bounds } => of_column(&columns[column], rows, look, bounds),
+            Expression::WholeLiteral(value) => (value, value),
+            Expression::Arithmetic { operator, left, right, bounds } => {
+                let range = combined(operator, ranges[left], ranges[right]);
+                range.filter(|&(least, greatest)| bounds.0 <= least && greatest <= bounds.1).unwrap_or_else(
+                    || {
+                        watched.push(index);
+                        bounds
+                    },
+                )
+            }
+            _ => (0, 0),
         };
         ranges.push(range);
     }

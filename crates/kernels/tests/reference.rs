@@ -358,13 +358,15 @@ proptest! {
         batches in prop::collection::vec((prop::collection::vec(a_row(), 0..1400), any::<u8>()), 1..4),
         keys in prop_oneof![Just(vec![]), Just(vec![3]), Just(vec![1]), Just(vec![3, 1])],
         least in -320_i64..100, span in 0_i64..600,
-        without_nulls in any::<bool>(),
+        without_nulls in any::<bool>(), is_large in any::<bool>(),
     ) {
         let greatest = least + span;
+        let large = [1, 10_i128.pow(3)][usize::from(is_large)];
         let mut aggregator =
             Aggregator::new(&plan(&format!("{keys:?}"), least, greatest, "bc")).unwrap();
         let mut added: Vec<Row> = Vec::new();
         for (mut rows, form) in batches {
+            rows.iter_mut().for_each(|row| row.4 = row.4.map(|w| w * large));
             if without_nulls {
                 rows.retain(|(a, b, d, t, w)| {
                     a.is_some() && b.is_some() && d.is_some() && t.is_some() && w.is_some()
@@ -380,9 +382,15 @@ proptest! {
             let encoded: Vec<Encoded> = held.iter().map(|held| encode(held, form)).collect();
             let columns: Vec<Column<'_>> = encoded.iter().map(Encoded::column).collect();
             match aggregator.add(rows.len(), &columns).unwrap() {
-                Outcome::Added(_) => added.extend(rows),
-                // The widths of `w` say nothing of its values, which might be as large as their type.
-                Outcome::Refused => prop_assert!(!rows.is_empty()),
+                Outcome::Added => added.extend(rows),
+                // With the next rows, a value or a sum leaves its type.
+                Outcome::Refused(from) => {
+                    let next = 1024.min(rows.len() - from);
+                    let mut more = added.clone();
+                    more.extend_from_slice(&rows[..from + next]);
+                    prop_assert!(expected(&more, &keys, least, greatest, "bc").is_none());
+                    added.extend_from_slice(&rows[..from]);
+                }
             }
         }
         let expected = expected(&added, &keys, least, greatest, "bc").expect("what is added fits");
@@ -413,20 +421,49 @@ fn count_by_text() -> Aggregator {
 #[test]
 fn long_keys_fill_it_and_are_given_out_in_pieces() {
     let texts = |from: usize| -> Vec<Option<String>> {
-        (from..from + 50).map(|n| Some(format!("{n:0>50000}").repeat(10))).collect()
+        (from..from + 80).map(|n| Some(format!("{n:0>50000}").repeat(10))).collect()
     };
     let (first, second) = (encode(&Held::Text(texts(0)), 0), encode(&Held::Text(texts(25)), 0));
     let mut aggregator = count_by_text();
-    assert_eq!(aggregator.add(50, &[first.column()]), Ok(Outcome::Added(50)));
-    assert!(aggregator.is_full(), "25 MB of keys");
+    assert_eq!(aggregator.add(80, &[first.column()]), Ok(Outcome::Added));
+    assert!(aggregator.is_full(), "40 MB of keys");
     let piece = aggregator.take();
     assert!(piece.len() >= 16 << 20 && piece.len() < 17 << 20, "{}", piece.len());
-    assert!(aggregator.add(50, &[second.column()]).is_err(), "in the middle of giving out");
-    assert_eq!(piece.len() + taken(&mut aggregator).len(), 50 * (1 + 4 + 500_000 + 24));
+    assert!(aggregator.add(80, &[second.column()]).is_err(), "in the middle of giving out");
+    assert_eq!(piece.len() + taken(&mut aggregator).len(), 80 * (1 + 4 + 500_000 + 24));
     assert!(!aggregator.is_full());
-    assert_eq!(aggregator.add(50, &[second.column()]), Ok(Outcome::Added(50)), "the first are forgotten");
-    assert_eq!(aggregator.take().len() + aggregator.take().len(), 50 * (1 + 4 + 500_000 + 24));
-    assert_eq!(aggregator.add(50, &[first.column()]), Ok(Outcome::Added(50)), "nobody has to ask once more");
+    assert_eq!(aggregator.add(80, &[second.column()]), Ok(Outcome::Added), "the first are forgotten");
+    assert!(aggregator.is_full());
+    assert_eq!(taken(&mut aggregator).len(), 80 * (1 + 4 + 500_000 + 24));
+    assert_eq!(aggregator.add(80, &[first.column()]), Ok(Outcome::Added), "and so are the second");
+}
+
+#[test]
+fn groups_are_given_out_batch_by_batch_where_they_are_as_many_as_rows() {
+    let numbers = |from: i64, step: i64| -> Encoded {
+        encode(&Held::Whole((0..1000).map(|n| Some(from + n / step)).collect()), 3)
+    };
+    let json = format!(
+        r#"{{"columns":1,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[0],
+            "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}]}}"#
+    );
+    let mut aggregator = Aggregator::bounded(&serde_json::from_str(&json).unwrap(), 10 << 20).unwrap();
+    let add = |aggregator: &mut Aggregator, from, step| {
+        assert_eq!(aggregator.add(1000, &[numbers(from, step).column()]), Ok(Outcome::Added));
+        let groups = aggregator.groups();
+        (groups, aggregator.is_full().then(|| taken(aggregator).len() / (9 + 24)))
+    };
+    assert_eq!(add(&mut aggregator, 0, 1), (1000, None));
+    assert_eq!(add(&mut aggregator, 1000, 1), (2000, None));
+    let (groups, out) =
+        (2..).map(|batch| add(&mut aggregator, batch * 1000, 1)).find(|(_, out)| out.is_some()).unwrap();
+    assert!((50_000..200_000).contains(&groups) && out == Some(groups), "{groups}");
+    // The next batch begins anew, and is given out by itself.
+    assert_eq!(add(&mut aggregator, 0, 1), (1000, Some(1000)));
+    assert_eq!(add(&mut aggregator, 5, 2), (500, Some(500)));
+    // Since that one has fewer groups than rows, groups are kept again.
+    assert_eq!(add(&mut aggregator, 7, 1), (1000, None));
+    assert_eq!(add(&mut aggregator, 7, 1), (1000, None));
 }
 
 /// A column of longs and their sum, with these bounds.
@@ -442,16 +479,78 @@ fn longs(values: &[i64]) -> Encoded {
     encode(&Held::Whole(values.iter().map(|&v| Some(v)).collect()), 0)
 }
 
+fn sum_in(aggregator: &mut Aggregator) -> i128 {
+    i128::from_le_bytes(aggregator.take()[8..24].try_into().unwrap())
+}
+
 #[test]
-fn a_sum_that_might_leave_its_type_is_refused_and_nothing_is_added() {
+fn rows_before_a_sum_leaves_its_type_are_added_and_none_after() {
     let mut sum = sum_of(LONG);
     let (large, small) = (longs(&[i64::MAX, i64::MAX]), longs(&[1, 2, 3]));
-    assert_eq!(sum.add(3, &[small.column()]), Ok(Outcome::Added(1)));
-    assert_eq!(sum.add(2, &[large.column()]), Ok(Outcome::Refused));
-    assert_eq!(sum.take()[8..24], 6_i128.to_le_bytes());
+    assert_eq!(sum.add(3, &[small.column()]), Ok(Outcome::Added));
+    assert_eq!(sum.add(2, &[large.column()]), Ok(Outcome::Refused(0)));
+    assert_eq!(sum_in(&mut sum), 6);
+    // 3,000 of these do not fit, 2,048 do.
+    let many = longs(&[4_000_000_000_000_000; 3000]);
+    assert_eq!(sum.add(3000, &[many.column()]), Ok(Outcome::Refused(2048)));
+    assert_eq!(sum_in(&mut sum), 2048 * 4_000_000_000_000_000);
     let mut wrapping = sum_of("null");
-    assert_eq!(wrapping.add(2, &[large.column()]), Ok(Outcome::Added(1)));
-    assert_eq!(wrapping.take()[8..24], (2 * i128::from(i64::MAX)).to_le_bytes());
+    assert_eq!(wrapping.add(2, &[large.column()]), Ok(Outcome::Added));
+    assert_eq!(sum_in(&mut wrapping), 2 * i128::from(i64::MAX));
+}
+
+#[test]
+fn sums_may_come_close_to_the_bounds_of_their_type_and_go_away_again() {
+    let mut sum = sum_of(LONG);
+    let there = longs(&[i64::MAX - 1, 1, -5, i64::MIN + 5, i64::MIN + 1, 0, i64::MAX]);
+    for _ in 0..3 {
+        assert_eq!(sum.add(7, &[there.column()]), Ok(Outcome::Added));
+        assert_eq!(sum.add(1, &[longs(&[1]).column()]), Ok(Outcome::Added));
+    }
+    assert_eq!(sum_in(&mut sum), 0);
+    let over_and_back = longs(&[i64::MAX, 1, -1]);
+    assert_eq!(sum.add(3, &[over_and_back.column()]), Ok(Outcome::Refused(0)));
+}
+
+#[test]
+fn sums_of_microseconds_in_many_groups() {
+    let json = format!(
+        r#"{{"columns":2,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[1],
+            "aggregates":[{{"sum":{{"node":0,"bounds":{LONG}}}}}]}}"#
+    );
+    let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
+    let at = |row: i64| 1_700_000_000_000_000 + row * 1_000_003 % 77_777_777;
+    for batch in 0..4 {
+        for groups in [50, 3000] {
+            let values: Vec<i64> = (0..10_000).map(|row| at(row + batch)).collect();
+            let keys: Vec<Option<i64>> = (0..10_000).map(|row| Some(row % groups)).collect();
+            let (values, keys) = (longs(&values), encode(&Held::Whole(keys), 0));
+            assert_eq!(aggregator.add(10_000, &[values.column(), keys.column()]), Ok(Outcome::Added));
+        }
+    }
+    let out = taken(&mut aggregator);
+    let sums: i128 =
+        out.chunks(9 + 24).map(|group| i128::from_le_bytes(group[17..].try_into().unwrap())).sum();
+    let expected: i128 = (0..4).flat_map(|b| (0..10_000).map(move |row| i128::from(at(row + b)))).sum();
+    assert_eq!(sums, 2 * expected);
+}
+
+#[test]
+fn products_are_looked_at_where_the_bounds_of_their_factors_say_too_little() {
+    let int = r#"{"least":"-2147483648","greatest":"2147483647"}"#;
+    let json = format!(
+        r#"{{"columns":2,"nodes":[{{"whole":{{"column":0,"bounds":{int}}}}}, {{"whole":{{"column":1,"bounds":{int}}}}},
+            {{"arithmetic":{{"operator":"multiply","left":0,"right":1,"bounds":{int}}}}}],
+            "filters":[{{"within":{{"node":0,"bounds":{{"least":"-9","greatest":"2000000000"}}}}}}],"keys":[],
+            "aggregates":[{{"sum":{{"node":2,"bounds":{LONG}}}}}]}}"#
+    );
+    let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
+    // What is filtered out may have a product that is too large.
+    let (left, right) = (longs(&[2_000_000_000, 3, 2_000_000_001, 7]), longs(&[1, 2_000_000, 2_000_000, -5]));
+    assert_eq!(aggregator.add(4, &[left.column(), right.column()]), Ok(Outcome::Added));
+    let (left, right) = (longs(&[2_000_000_000, 3]), longs(&[1, 2_000_000_000]));
+    assert_eq!(aggregator.add(2, &[left.column(), right.column()]), Ok(Outcome::Refused(0)));
+    assert_eq!(sum_in(&mut aggregator), 2_000_000_000 + 6_000_000 - 35);
 }
 
 #[test]
