@@ -3,16 +3,17 @@
 use crate::column::{Column, Damaged};
 use crate::eval::{CHUNK, Evaluator, Rows};
 use crate::filter::Selector;
-use crate::groups::{Groups, Value, shrink};
-use crate::plan::{InvalidPlan, Plan};
+use crate::groups::{Groups, shrink};
+use crate::plan::{Field, InvalidPlan, Plan};
 use crate::range::{self, Look, Range, magnitude};
+use crate::rows;
 use crate::sums::{Accumulator, group, scattered};
 
 /// Of a chunk's rows: with more of them left, all are worked on, those that do not count for a group of their own.
 const DENSE_FROM: f64 = 0.5;
 
 /// Memory of groups from which on they should be given out.
-const FULL_BYTES: usize = 32 << 20;
+const FULL_BYTES: usize = 64 << 20;
 /// Of the rows that made groups: with more groups, those of each batch are given out with it. Keeping them would save
 /// less than a tenth of the rows.
 const REDUCING_UP_TO: f64 = 0.9;
@@ -37,6 +38,7 @@ pub struct Aggregator {
     selector: Selector,
     groups: Groups,
     accumulators: Vec<Accumulator>,
+    output: Vec<Field>,
     /// Nodes that aggregates need.
     wanted: Vec<usize>,
     /// Rows per group.
@@ -75,6 +77,7 @@ impl Aggregator {
         if let Some(key) = plan.keys.iter().find(|&&key| key >= plan.columns) {
             return Err(InvalidPlan(format!("the key is column {key} of {}", plan.columns)));
         }
+        rows::check(plan)?;
         let selector = Selector::new(&plan.filters, &evaluator, plan.columns)?;
         let accumulators = plan
             .aggregates
@@ -88,6 +91,7 @@ impl Aggregator {
             selector,
             groups: Groups::new(&plan.keys),
             accumulators,
+            output: plan.output.clone(),
             wanted,
             rows: Vec::new(),
             ranges: Vec::new(),
@@ -228,11 +232,8 @@ impl Aggregator {
         Ok(true)
     }
 
-    /// Gives out groups as bytes, about 16 MiB of them; nothing where there are no more, and then forgets them.
-    ///
-    /// Per group and key a byte: 0, null; 1, followed by a whole number of 8 bytes; 2, followed by the length of a text in
-    /// 4 bytes and the text. Then per aggregate the number of rows that had a value, in 8 bytes, and the result in 16:
-    /// a whole number, or the bits of a double. All numbers are little-endian. A plan without keys has one group.
+    /// Gives out groups as rows (see `rows`), each behind its length in 8 bytes, about 16 MiB of them; nothing where there
+    /// are no more, and then forgets them. A plan without keys has one group.
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if self.is_out {
@@ -242,27 +243,9 @@ impl Aggregator {
         while self.next < self.groups.count() && out.len() < PIECE_BYTES {
             let group = self.next;
             self.next += 1;
-            for value in self.groups.values(group) {
-                match value {
-                    Value::Null => out.push(0),
-                    Value::Whole(value) => {
-                        out.push(1);
-                        out.extend_from_slice(&value.to_le_bytes());
-                    }
-                    Value::Text(text) => {
-                        // Their lengths were seen to have 32 bits.
-                        out.push(2);
-                        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                        out.extend_from_slice(text);
-                    }
-                }
-            }
             let rows = self.rows.get(group).copied().unwrap_or(0);
-            for accumulator in &self.accumulators {
-                let (present, bits) = accumulator.result(group, rows);
-                out.extend_from_slice(&present.to_le_bytes());
-                out.extend_from_slice(&bits.to_le_bytes());
-            }
+            let result = |aggregate: usize| self.accumulators[aggregate].result(group, rows);
+            rows::write(&mut out, &self.output, |key| self.groups.value(group, key), result);
         }
         self.is_out = self.next == self.groups.count();
         out

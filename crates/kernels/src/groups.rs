@@ -15,6 +15,10 @@ const UNKNOWN: u32 = u32::MAX;
 const NULL: u32 = 0;
 /// Values per key in the table of two keys; that of one key has a place for each value.
 const SIDE: u32 = 1 << 7;
+/// Places for values that are found without a hash: at most, always, and per value.
+const NEAR_MAX: usize = 1 << 20;
+const NEAR_MIN: usize = 1 << 16;
+const NEAR_PER_VALUE: usize = 16;
 /// Tables larger than this are not kept when groups are forgotten: the next may be few.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -40,6 +44,9 @@ struct Key {
     known: HashTable<u32>,
     values: Vec<Stored>,
     texts: Vec<u8>,
+    /// Numbers of whole values from `near_base` on, where they are known: values that lie close together need no hash.
+    near: Vec<u32>,
+    near_base: i64,
     /// For the batch: numbers of values by their codes.
     by_code: Vec<u32>,
     hasher: RandomState,
@@ -67,6 +74,8 @@ impl Groups {
             known: HashTable::new(),
             values: vec![Stored::Null],
             texts: Vec::new(),
+            near: Vec::new(),
+            near_base: 0,
             by_code: Vec::new(),
             hasher: RandomState::default(),
         };
@@ -90,6 +99,8 @@ impl Groups {
             key.texts.clear();
             shrink(&mut key.values);
             shrink(&mut key.texts);
+            key.near.clear();
+            shrink(&mut key.near);
             key.values.push(Stored::Null);
         }
         emptied(&mut self.by_values);
@@ -118,14 +129,15 @@ impl Groups {
         !self.keys.is_empty()
     }
 
-    /// The key values of a group.
-    pub(crate) fn values(&self, group: usize) -> impl Iterator<Item = Value<'_>> {
-        let numbers = &self.combined[group * self.keys.len()..(group + 1) * self.keys.len()];
-        self.keys.iter().zip(numbers).map(|(key, &number)| match key.values[number as usize] {
+    /// The value of a group's key.
+    pub(crate) fn value(&self, group: usize, key: usize) -> Value<'_> {
+        let number = self.combined[group * self.keys.len() + key];
+        let key = &self.keys[key];
+        match key.values[number as usize] {
             Stored::Null => Value::Null,
             Stored::Whole(value) => Value::Whole(value),
             Stored::Text(from, length) => Value::Text(&key.texts[from..from + length as usize]),
-        })
+        }
     }
 
     /// Prepares for a batch: whether its columns can be keys.
@@ -136,7 +148,7 @@ impl Groups {
                 Values::Packed(packed) if packed.width <= 1 => {
                     key.by_code.resize(1 << (8 * packed.width), UNKNOWN)
                 }
-                Values::Packed(_) => {}
+                Values::Packed(packed) => key.come_near(packed.base),
                 Values::Text(text) => {
                     if text.codes.is_some() {
                         key.by_code.resize(text.count, UNKNOWN);
@@ -319,7 +331,33 @@ impl Key {
         }
     }
 
+    /// Has values from about this one on found without a hash.
+    fn come_near(&mut self, base: i64) {
+        let distance = base.wrapping_sub(self.near_base) as u64;
+        if base < self.near_base || distance >= NEAR_MAX as u64 {
+            self.near.clear();
+            // The next batches may have values that are a little less.
+            self.near_base = base.saturating_sub(NEAR_MAX as i64 / 8);
+        }
+    }
+
     fn of_whole(&mut self, value: i64) -> Result<u32, Damaged> {
+        let at = usize::try_from(value.wrapping_sub(self.near_base)).unwrap_or(usize::MAX);
+        match self.near.get(at) {
+            Some(&number) if number != UNKNOWN => return Ok(number),
+            _ => {}
+        }
+        let number = self.of_distant(value)?;
+        if at < NEAR_MAX.min(NEAR_MIN.max(NEAR_PER_VALUE * self.values.len())) {
+            if at >= self.near.len() {
+                self.near.resize((at + 1).next_power_of_two(), UNKNOWN);
+            }
+            self.near[at] = number;
+        }
+        Ok(number)
+    }
+
+    fn of_distant(&mut self, value: i64) -> Result<u32, Damaged> {
         let hash = self.hasher.hash_one(value);
         let values = &self.values;
         let is_it = |&number: &u32| values[number as usize] == Stored::Whole(value);
@@ -361,7 +399,7 @@ impl Key {
         values
             + self.known.allocation_size()
             + self.texts.capacity()
-            + self.by_code.capacity() * size_of::<u32>()
+            + (self.by_code.capacity() + self.near.capacity()) * size_of::<u32>()
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Plan {
     pub keys: Vec<usize>,
     /// What is computed per group.
     pub aggregates: Vec<Aggregate>,
+    /// What the row of a group has.
+    pub output: Vec<Field>,
 }
 
 /// The least and the greatest value of a type, both included, as decimal text: JSON has no numbers of 128 bits.
@@ -104,6 +106,21 @@ pub enum Aggregate {
     Least { node: usize },
     /// The greatest value; of doubles that are equal the first.
     Greatest { node: usize },
+}
+
+/// A field of a group's row. Whole numbers of up to 8 bytes are in the field's word, those of 16 outside it, with the
+/// most significant byte first and no more bytes than they need, as Spark has its decimals.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Field {
+    /// The value of the key of this number; of text, all bytes.
+    Key { key: usize, bytes: usize },
+    /// How many rows have a value.
+    Count { aggregate: usize },
+    /// Whether no row has a value.
+    IsEmpty { aggregate: usize },
+    /// A whole number, or the bits of a double. Where no row has a value: null, or 0.
+    Result { aggregate: usize, bytes: usize, or_null: bool },
 }
 
 /// A plan that cannot be computed: says what of it is wrong.

@@ -103,6 +103,8 @@ fn plan(keys: &[usize], has_filters: bool) -> Plan {
         {{"compare":{{"comparison":"less","left":2,"right":6}}}}, {{"within":{{"node":4,"bounds":{long}}}}},
         {{"text_any_of":{{"column":3,"values":[[],[0],[1,2]]}}}}"#
     );
+    let output: Vec<String> =
+        (0..keys.len()).map(|key| format!(r#"{{"key":{{"key":{key},"bytes":8}}}},"#)).collect();
     let json = format!(
         r#"{{"columns":4,"nodes":[{{"whole":{{"column":0,"bounds":{long}}}}}, {{"whole":{{"column":1,"bounds":{wide}}}}},
             {{"double":{{"column":2}}}}, {{"presence":{{"column":3}}}},
@@ -111,8 +113,12 @@ fn plan(keys: &[usize], has_filters: bool) -> Plan {
             {{"double_arithmetic":{{"operator":"add","left":2,"right":6}}}}],
         "filters":[{}],"keys":{keys:?},
         "aggregates":[{{"sum":{{"node":5,"bounds":null}}}}, {{"sum":{{"node":0,"bounds":{wide}}}}}, {{"double_sum":{{"node":7}}}},
-            {{"least":{{"node":1}}}}, {{"greatest":{{"node":2}}}}, {{"count":{{"node":3}}}}]}}"#,
-        if has_filters { &filters } else { "" }
+            {{"least":{{"node":1}}}}, {{"greatest":{{"node":2}}}}, {{"count":{{"node":3}}}}],
+        "output":[{}{{"is_empty":{{"aggregate":0}}}}, {{"count":{{"aggregate":5}}}},
+            {{"result":{{"aggregate":1,"bytes":16,"or_null":true}}}}, {{"result":{{"aggregate":3,"bytes":16,"or_null":false}}}},
+            {{"result":{{"aggregate":2,"bytes":8,"or_null":true}}}}, {{"result":{{"aggregate":4,"bytes":4,"or_null":false}}}}]}}"#,
+        if has_filters { &filters } else { "" },
+        output.join("")
     );
     serde_json::from_str(&json).unwrap()
 }
@@ -144,6 +150,6 @@ proptest! {
             is_damaged |= outcome.is_err();
         }
         let groups = aggregator.take();
-        prop_assert!(is_damaged || !keys.is_empty() || groups.len() == 6 * 24);
+        prop_assert!(is_damaged || !keys.is_empty() || groups.len() == 8 + 8 + 6 * 8 + 2 * 16);
     }
 }

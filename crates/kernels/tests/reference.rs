@@ -210,13 +210,15 @@ fn plan(keys: &str, least: i64, greatest: i64, word: &str) -> Plan {
         "keys":{keys},
         "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}, {{"sum":{{"node":7,"bounds":{DECIMAL_38}}}}},
             {{"double_sum":{{"node":9}}}}, {{"least":{{"node":0}}}}, {{"greatest":{{"node":2}}}}, {{"count":{{"node":4}}}},
-            {{"sum":{{"node":4,"bounds":{DECIMAL_38}}}}}, {{"least":{{"node":2}}}}, {{"greatest":{{"node":4}}}}]}}"#,
-        word = word.join(",")
+            {{"sum":{{"node":4,"bounds":{DECIMAL_38}}}}}, {{"least":{{"node":2}}}}, {{"greatest":{{"node":4}}}}],
+        "output":{output}}}"#,
+        word = word.join(","),
+        output = output(keys.matches(|c: char| c.is_ascii_digit()).count(), 9)
     );
     serde_json::from_str(&json).unwrap()
 }
 
-type Row = (Option<i64>, Option<i64>, Option<f64>, Option<String>, Option<i128>);
+type Five = (Option<i64>, Option<i64>, Option<f64>, Option<String>, Option<i128>);
 /// Rows with a value, and the result's bits.
 type Results = Vec<(i64, i128)>;
 
@@ -226,7 +228,7 @@ fn above(left: f64, right: f64) -> bool {
 
 /// Row by row, as the documentation of the plan says.
 fn expected(
-    rows: &[Row],
+    rows: &[Five],
     keys: &[usize],
     least: i64,
     greatest: i64,
@@ -277,33 +279,70 @@ fn expected(
     Some(groups)
 }
 
-fn decoded(mut bytes: &[u8], keys: &[usize]) -> BTreeMap<String, Results> {
-    fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
-        let (first, rest) = bytes.split_at(count);
-        *bytes = rest;
-        first
+/// Keys, and of each aggregate the number of rows with a value and the result.
+fn output(keys: usize, aggregates: usize) -> String {
+    let keys = (0..keys).map(|key| format!(r#"{{"key":{{"key":{key},"bytes":8}}}}"#));
+    let results = (0..aggregates).map(|at| {
+        format!(
+            r#"{{"count":{{"aggregate":{at}}}}},{{"result":{{"aggregate":{at},"bytes":16,"or_null":false}}}}"#
+        )
+    });
+    format!("[{}]", keys.chain(results).collect::<Vec<_>>().join(","))
+}
+
+/// A row in Spark's format of so many fields.
+#[derive(Clone, Copy)]
+struct Row<'a>(&'a [u8], usize);
+
+impl<'a> Row<'a> {
+    fn all(mut bytes: &'a [u8], fields: usize) -> Vec<Row<'a>> {
+        let mut rows = Vec::new();
+        while !bytes.is_empty() {
+            let (length, rest) = bytes.split_at(8);
+            let (row, rest) = rest.split_at(u64::from_le_bytes(length.try_into().unwrap()) as usize);
+            assert!(row.len() % 8 == 0);
+            rows.push(Row(row, fields));
+            bytes = rest;
+        }
+        rows
     }
+
+    fn is_null(self, field: usize) -> bool {
+        self.0[field / 8] >> (field % 8) & 1 == 1
+    }
+
+    fn word(self, field: usize) -> u64 {
+        let at = 8 * (self.1.div_ceil(64) + field);
+        u64::from_le_bytes(self.0[at..at + 8].try_into().unwrap())
+    }
+
+    fn outside(self, field: usize) -> &'a [u8] {
+        let (at, length) = ((self.word(field) >> 32) as usize, self.word(field) as u32 as usize);
+        &self.0[at..at + length]
+    }
+
+    fn wide(self, field: usize) -> i128 {
+        let bytes = self.outside(field);
+        let first = if bytes[0] >= 0x80 { -1 } else { 0 };
+        bytes.iter().fold(first, |value: i128, byte| value << 8 | i128::from(*byte))
+    }
+}
+
+fn decoded(bytes: &[u8], keys: &[usize]) -> BTreeMap<String, Results> {
     let mut groups = BTreeMap::new();
-    while !bytes.is_empty() {
-        let mut key = Vec::new();
-        for _ in keys {
-            key.push(match take(&mut bytes, 1)[0] {
-                0 => "None".to_owned(),
-                1 => format!("Some({})", i64::from_le_bytes(take(&mut bytes, 8).try_into().unwrap())),
-                _ => {
-                    let length = u32::from_le_bytes(take(&mut bytes, 4).try_into().unwrap());
-                    format!("Some({:?})", std::str::from_utf8(take(&mut bytes, length as usize)).unwrap())
-                }
-            });
-        }
-        let mut results = Vec::new();
-        for at in 0..9 {
-            let count = i64::from_le_bytes(take(&mut bytes, 8).try_into().unwrap());
-            let result = i128::from_le_bytes(take(&mut bytes, 16).try_into().unwrap());
+    for row in Row::all(bytes, keys.len() + 18) {
+        let shown = |(field, key): (usize, &usize)| match (row.is_null(field), key) {
+            (true, _) => "None".to_owned(),
+            (false, 3) => format!("Some({:?})", std::str::from_utf8(row.outside(field)).unwrap()),
+            _ => format!("Some({})", row.word(field) as i64),
+        };
+        let key: Vec<String> = keys.iter().enumerate().map(shown).collect();
+        let result = |at: usize| {
+            let count = row.word(keys.len() + 2 * at) as i64;
             // What no row had a value for has no result.
-            results.push((count, if count == 0 || at == 5 { 0 } else { result }));
-        }
-        assert!(groups.insert(key.join("|"), results).is_none(), "a group came twice");
+            (count, if count == 0 || at == 5 { 0 } else { row.wide(keys.len() + 2 * at + 1) })
+        };
+        assert!(groups.insert(key.join("|"), (0..9).map(result).collect()).is_none(), "a group came twice");
     }
     groups
 }
@@ -328,7 +367,7 @@ fn a_double() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn a_row() -> impl Strategy<Value = Row> {
+fn a_row() -> impl Strategy<Value = Five> {
     let small = -300_i64..300;
     let large = prop_oneof![20 => small.clone(), 1 => any::<i32>().prop_map(i64::from)];
     let wide = prop_oneof![3 => -1000_i128..1000, 1 => -(10_i128.pow(34))..10_i128.pow(34)];
@@ -364,7 +403,7 @@ proptest! {
         let large = [1, 10_i128.pow(3)][usize::from(is_large)];
         let mut aggregator =
             Aggregator::new(&plan(&format!("{keys:?}"), least, greatest, "bc")).unwrap();
-        let mut added: Vec<Row> = Vec::new();
+        let mut added: Vec<Five> = Vec::new();
         for (mut rows, form) in batches {
             rows.iter_mut().for_each(|row| row.4 = row.4.map(|w| w * large));
             if without_nulls {
@@ -414,27 +453,31 @@ fn taken(aggregator: &mut Aggregator) -> Vec<u8> {
 
 /// Groups by a text.
 fn count_by_text() -> Aggregator {
-    let json = r#"{"columns":1,"nodes":[{"presence":{"column":0}}],"filters":[],"keys":[0],"aggregates":[{"count":{"node":0}}]}"#;
-    Aggregator::new(&serde_json::from_str(json).unwrap()).unwrap()
+    let json = format!(
+        r#"{{"columns":1,"nodes":[{{"presence":{{"column":0}}}}],"filters":[],"keys":[0],"aggregates":[{{"count":{{"node":0}}}}],
+            "output":{}}}"#,
+        output(1, 1)
+    );
+    Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap()
 }
 
 #[test]
 fn long_keys_fill_it_and_are_given_out_in_pieces() {
     let texts = |from: usize| -> Vec<Option<String>> {
-        (from..from + 80).map(|n| Some(format!("{n:0>50000}").repeat(10))).collect()
+        (from..from + 80).map(|n| Some(format!("{n:0>50000}").repeat(20))).collect()
     };
     let (first, second) = (encode(&Held::Text(texts(0)), 0), encode(&Held::Text(texts(25)), 0));
     let mut aggregator = count_by_text();
     assert_eq!(aggregator.add(80, &[first.column()]), Ok(Outcome::Added));
-    assert!(aggregator.is_full(), "40 MB of keys");
+    assert!(aggregator.is_full(), "80 MB of keys");
     let piece = aggregator.take();
     assert!(piece.len() >= 16 << 20 && piece.len() < 17 << 20, "{}", piece.len());
     assert!(aggregator.add(80, &[second.column()]).is_err(), "in the middle of giving out");
-    assert_eq!(piece.len() + taken(&mut aggregator).len(), 80 * (1 + 4 + 500_000 + 24));
+    assert_eq!(piece.len() + taken(&mut aggregator).len(), 80 * (8 + 8 + 3 * 8 + 1_000_000 + 16));
     assert!(!aggregator.is_full());
     assert_eq!(aggregator.add(80, &[second.column()]), Ok(Outcome::Added), "the first are forgotten");
     assert!(aggregator.is_full());
-    assert_eq!(taken(&mut aggregator).len(), 80 * (1 + 4 + 500_000 + 24));
+    assert_eq!(taken(&mut aggregator).len(), 80 * (8 + 8 + 3 * 8 + 1_000_000 + 16));
     assert_eq!(aggregator.add(80, &[first.column()]), Ok(Outcome::Added), "and so are the second");
 }
 
@@ -445,13 +488,14 @@ fn groups_are_given_out_batch_by_batch_where_they_are_as_many_as_rows() {
     };
     let json = format!(
         r#"{{"columns":1,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[0],
-            "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}]}}"#
+            "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}],"output":{}}}"#,
+        output(1, 1)
     );
     let mut aggregator = Aggregator::bounded(&serde_json::from_str(&json).unwrap(), 10 << 20).unwrap();
     let add = |aggregator: &mut Aggregator, from, step| {
         assert_eq!(aggregator.add(1000, &[numbers(from, step).column()]), Ok(Outcome::Added));
         let groups = aggregator.groups();
-        (groups, aggregator.is_full().then(|| taken(aggregator).len() / (9 + 24)))
+        (groups, aggregator.is_full().then(|| taken(aggregator).len() / (8 + 8 + 3 * 8 + 16)))
     };
     assert_eq!(add(&mut aggregator, 0, 1), (1000, None));
     assert_eq!(add(&mut aggregator, 1000, 1), (2000, None));
@@ -470,7 +514,8 @@ fn groups_are_given_out_batch_by_batch_where_they_are_as_many_as_rows() {
 fn sum_of(bounds: &str) -> Aggregator {
     let json = format!(
         r#"{{"columns":1,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[],
-            "aggregates":[{{"sum":{{"node":0,"bounds":{bounds}}}}}]}}"#
+            "aggregates":[{{"sum":{{"node":0,"bounds":{bounds}}}}}],"output":{}}}"#,
+        output(0, 1)
     );
     Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap()
 }
@@ -480,7 +525,7 @@ fn longs(values: &[i64]) -> Encoded {
 }
 
 fn sum_in(aggregator: &mut Aggregator) -> i128 {
-    i128::from_le_bytes(aggregator.take()[8..24].try_into().unwrap())
+    Row::all(&aggregator.take(), 2)[0].wide(1)
 }
 
 #[test]
@@ -516,7 +561,8 @@ fn sums_may_come_close_to_the_bounds_of_their_type_and_go_away_again() {
 fn sums_of_microseconds_in_many_groups() {
     let json = format!(
         r#"{{"columns":2,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[1],
-            "aggregates":[{{"sum":{{"node":0,"bounds":{LONG}}}}}]}}"#
+            "aggregates":[{{"sum":{{"node":0,"bounds":{LONG}}}}}],"output":{}}}"#,
+        output(1, 1)
     );
     let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
     let at = |row: i64| 1_700_000_000_000_000 + row * 1_000_003 % 77_777_777;
@@ -529,8 +575,7 @@ fn sums_of_microseconds_in_many_groups() {
         }
     }
     let out = taken(&mut aggregator);
-    let sums: i128 =
-        out.chunks(9 + 24).map(|group| i128::from_le_bytes(group[17..].try_into().unwrap())).sum();
+    let sums: i128 = Row::all(&out, 3).iter().map(|row| row.wide(2)).sum();
     let expected: i128 = (0..4).flat_map(|b| (0..10_000).map(move |row| i128::from(at(row + b)))).sum();
     assert_eq!(sums, 2 * expected);
 }
@@ -542,7 +587,8 @@ fn products_are_looked_at_where_the_bounds_of_their_factors_say_too_little() {
         r#"{{"columns":2,"nodes":[{{"whole":{{"column":0,"bounds":{int}}}}}, {{"whole":{{"column":1,"bounds":{int}}}}},
             {{"arithmetic":{{"operator":"multiply","left":0,"right":1,"bounds":{int}}}}}],
             "filters":[{{"within":{{"node":0,"bounds":{{"least":"-9","greatest":"2000000000"}}}}}}],"keys":[],
-            "aggregates":[{{"sum":{{"node":2,"bounds":{LONG}}}}}]}}"#
+            "aggregates":[{{"sum":{{"node":2,"bounds":{LONG}}}}}],"output":{}}}"#,
+        output(0, 1)
     );
     let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
     // What is filtered out may have a product that is too large.
@@ -574,11 +620,40 @@ fn a_plan_that_refers_to_nothing_is_an_error() {
         ("", r#"{"present":{"node":0}}"#, "", ""),
         ("", "", "1", ""),
         (r#"{"whole_literal":{"value":"1e5"}}"#, "", "", ""),
+        ("", "", "0", ""),
     ] {
         let json = format!(
-            r#"{{"columns":1,"nodes":[{nodes}],"filters":[{filters}],"keys":[{keys}],"aggregates":[{aggregates}]}}"#
+            r#"{{"columns":1,"nodes":[{nodes}],"filters":[{filters}],"keys":[{keys}],"aggregates":[{aggregates}],
+                "output":[{{"key":{{"key":0,"bytes":16}}}}]}}"#
         );
         let plan: Plan = serde_json::from_str(&json).unwrap();
         assert!(Aggregator::new(&plan).is_err(), "{json}");
     }
+}
+
+#[test]
+fn rows_are_in_the_format_of_spark() {
+    let json = format!(
+        r#"{{"columns":2,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[1,0],
+            "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}, {{"least":{{"node":0}}}}],
+            "output":[{{"key":{{"key":0,"bytes":8}}}}, {{"key":{{"key":1,"bytes":2}}}}, {{"is_empty":{{"aggregate":0}}}},
+                {{"result":{{"aggregate":0,"bytes":16,"or_null":true}}}}, {{"result":{{"aggregate":1,"bytes":4,"or_null":true}}}},
+                {{"result":{{"aggregate":1,"bytes":8,"or_null":false}}}}]}}"#
+    );
+    let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
+    let texts = encode(&Held::Text(vec![Some("a text of 20 bytes..".to_owned()), None]), 1);
+    let values = encode(&Held::Whole(vec![Some(-300), None]), 0);
+    assert_eq!(aggregator.add(2, &[values.column(), texts.column()]), Ok(Outcome::Added));
+    let out = taken(&mut aggregator);
+    let [first, second] = Row::all(&out, 6)[..] else { panic!("two groups") };
+    assert_eq!(first.outside(0), b"a text of 20 bytes..");
+    assert_eq!((first.word(1), first.word(2), first.word(4)), (0xFED4, 0, 0xFFFF_FED4));
+    assert_eq!((first.outside(3), first.wide(3), first.word(5) as i64), (&[0xFE, 0xD4][..], -300, -300));
+    assert_eq!(first.0.len(), 8 + 6 * 8 + 24 + 16);
+    let nulls: Vec<bool> = (0..6).map(|field| second.is_null(field)).collect();
+    assert_eq!(nulls, [true, true, false, true, true, false]);
+    assert_eq!(
+        (second.word(2), second.word(4), second.outside(3).len(), second.0.len()),
+        (1, 0, 0, 8 + 6 * 8 + 16)
+    );
 }

@@ -1,6 +1,7 @@
 package io.warmset.spark
 
 import io.warmset.spark.kernels.{KernelCompiler, KernelPlan}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -16,8 +17,8 @@ import org.apache.spark.sql.types._
  * node above the scan says why. To be applied where cached scans are read as columns.
  */
 object UseKernels extends Rule[SparkPlan] {
-  /** Groups that are worth keeping apart here: with more of them, Spark's own hash table gives out fewer rows. */
-  private val GroupsMax = 4096
+  /** Groups that native code has the memory for, with several aggregates: with more, Spark's hash table gives out fewer rows. */
+  private val GroupsMax = 262144
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (WarmsetConf.Kernels.read(conf)) {
@@ -50,11 +51,16 @@ object UseKernels extends Rule[SparkPlan] {
     if (aggregate.output.map(_.exprId) != expected.map(_.exprId)) {
       Left("the aggregate gives out other columns than keys and buffers")
     } else {
-      tooManyGroups(below).toLeft(()).flatMap { _ =>
+      withoutLibrary.orElse(tooManyGroups(below)).toLeft(()).flatMap { _ =>
         KernelCompiler.compile(below.keys, below.aggregates, below.conditions, below.columns.output)
       }
     }
   }
+
+  /** On such an executor batches would be aggregated row by row, without Spark's generated code. */
+  private def withoutLibrary: Option[String] =
+    SparkSession.getActiveSession.flatMap(session => StatsHistory.of(session.sparkContext)).flatMap(_.withoutLibrary)
+      .map(id => s"executor $id has no native library")
 
   private def tooManyGroups(below: Below): Option[String] = {
     val statistics = scan(below.columns).map(_.relation.computeStats().attributeStats)

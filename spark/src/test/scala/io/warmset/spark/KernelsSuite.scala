@@ -1,6 +1,10 @@
 package io.warmset.spark
 
+import io.warmset.spark.kernels.{AggregationMetrics, PartialAggregation, RowAggregate}
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
 import org.apache.spark.sql.functions.{col, sum}
@@ -94,6 +98,70 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
     }
   }
 
+  /** Batches in native code and by rows. */
+  private def batches(query: String): (Long, Long) = compareCounted(query, isOrdered = true).get
+
+  test("sums close to the bounds of their type, and products of which only the factors' bounds are too large") {
+    for (ansi <- Seq("true", "false")) {
+      withSetting("spark.sql.ansi.enabled", ansi) {
+        withCached(spark.range(0, 20000, 1, 2).selectExpr("cast(id % 5 as byte) k", "1700000000000000 + id * 1000003 us",
+            "cast(if(id % 2 = 0, 2000000000, 3) as int) a", "cast(if(id % 2 = 0, 1, 70000) as int) b",
+            "if(id % 2 = 0, 1, -1) * (9223372036854775807 - id div 2) l",
+            "if(id % 2 = 0, 1, -1) * (cast(repeat('9', 38) as decimal(38,0)) - id) w")) {
+          for (sum <- Seq("sum(us)", "sum(a * b)", "sum(l)", "sum(w)", "avg(w)", "sum(us - 5)"); by <- Seq("", " group by k")) {
+            val sums = if (by.isEmpty) sum else s"k, $sum"
+            val (native, byRows) = batches(s"select $sums, count(*) from facts where a > 0$by")
+            // Those that leave their type: an error at once, or null.
+            val leaves = sum.contains("us") && by.isEmpty && ansi == "true"
+            assert(leaves || (native == 40 && byRows == 0), s"$sum$by: $native, $byRows")
+          }
+        }
+      }
+    }
+  }
+
+  test("rows before a sum leaves its type are added in native code, those after it by rows") {
+    withSetting("spark.sql.ansi.enabled", "false") {
+      withCached(spark.range(0, 40000, 1, 1).selectExpr("id % 30000 many", "cast(id % 3 as byte) few",
+          "cast(if(id % 5000 > 4990, repeat('9', 38), id) as decimal(38,0)) w", "sqrt(id) d")) {
+        for (key <- Seq("few", "many"); functions <- Seq("sum(w)", "sum(d), sum(w), count(d), max(w)", "avg(w), min(d)")) {
+          val (native, byRows) = batches(s"select $key, $functions from facts group by $key")
+          assert(native > 0 && byRows > 0, s"$key, $functions")
+        }
+        compare("select sum(w), sum(d), count(*) from facts where many > 20000", isNative = true)
+      }
+    }
+  }
+
+  test("many groups") {
+    withCached(spark.range(0, 100000, 1, 2).selectExpr("id div 2 n", "uuid() u", "cast(id % 9 as decimal(12,2)) p")) {
+      assert(compare("select n, sum(p), min(p), count(*) from facts group by n", isNative = true).length == 50000)
+      assert(compare("select u, sum(p) from facts group by u", isNative = true).length == 100000)
+      assert(compare("select n % 1000 m, sum(p), count(*) from facts group by n % 1000").length == 1000)
+    }
+  }
+
+  test("without the native library the same groups, row by row") {
+    withFacts {
+      for (query <- Seq("select s, i, sum(price), avg(d), count(t) from facts where b8 < 4 group by s, i", "select max(l), count(*) from facts")) {
+        val df = spark.sql(query)
+        df.collect()
+        val node = planNodes(df).collectFirst { case n: WarmsetAggregateExec => n }.get
+        val types = node.output.map(_.dataType)
+        val metrics = AggregationMetrics(node.longMetric("numOutputRows"), node.longMetric("numBatches"),
+          node.longMetric("numBatchesByRows"), node.longMetric("nativeTime"))
+        val (plan, keys, conditions, input) = (node.plan, node.keys, node.conditions, node.child.output)
+        val functions = node.aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
+        val byRows = node.child.executeColumnar().mapPartitions { batches =>
+          new PartialAggregation(batches, plan, types, isNative = false,
+            () => new RowAggregate(keys, functions, conditions, input), metrics).map(_.copy())
+        }
+        def shown(rows: RDD[InternalRow]) = rows.map(_.copy().toSeq(types).mkString(" ")).collect().sorted.toSeq
+        assert(shown(byRows) == shown(node.execute()), query)
+      }
+    }
+  }
+
   test("doubles are added in the order of rows") {
     withCached(spark.range(0, 20000, 1, 1).selectExpr("cast(id % 3 as byte) k", "sqrt(id) * pow(-3, id % 40) d", "id / 7 e")) {
       compare("select sum(d), avg(e), sum(d * e - 3), avg(d) from facts", isNative = true)
@@ -109,7 +177,7 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
           "select sum(price) from facts where s like 'a%b'" -> "expression length(s",
           "select flag, count(*) from facts group by flag" -> "key flag of type BOOLEAN",
           "select upper(s), count(*) from facts group by upper(s)" -> "is no column",
-          "select id, count(*) from facts group by id" -> "groups",
+          "select id, i, count(*) from facts group by id, i" -> "groups",
           "select sum(q * q) from facts" -> "rounded",
           "select sum(price) from facts where rand(3) < 0.5" -> "")) {
         assert(reason(query).contains(why), s"$query: ${reason(query)}")

@@ -16,6 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String
  * to batch by batch. What is not known here is refused, with the reason.
  */
 private[spark] object KernelCompiler {
+  import KernelPlan.keyJson
+
   private final class Unknown(val reason: String) extends RuntimeException(reason) with NoStackTrace
 
   private def unknown(reason: String): Nothing = throw new Unknown(reason)
@@ -31,7 +33,8 @@ private[spark] object KernelCompiler {
       val keyColumns = keys.map(writer.key)
       conditions.flatMap(conjuncts).foreach(writer.filter)
       val buffers = aggregates.flatMap(writer.aggregate)
-      Right(KernelPlan(writer.json(keyColumns), keys.map(_.dataType), buffers))
+      val fields = keys.indices.map(i => keyJson(i, keys(i).dataType)) ++ buffers.map(_.json)
+      Right(KernelPlan(writer.json(keyColumns, fields), fields.length))
     } catch {
       case refused: Unknown => Left(refused.reason)
       // What may be left out must not make a query fail.
@@ -93,9 +96,9 @@ private final class KernelCompiler(input: Seq[Attribute]) {
   private val filters = mutable.LinkedHashSet.empty[String]
   private val slots = mutable.LinkedHashMap.empty[String, Int]
 
-  def json(keys: Seq[Int]): String =
+  def json(keys: Seq[Int], fields: Seq[String]): String =
     s"""{"columns":${input.length},"nodes":${list(nodes.keys)},"filters":${list(filters)},"keys":${list(keys)},""" +
-      s""""aggregates":${list(slots.keys)}}"""
+      s""""aggregates":${list(slots.keys)},"output":${list(fields)}}"""
 
   private def list(parts: Iterable[Any]): String = parts.mkString("[", ",", "]")
 
@@ -255,17 +258,10 @@ private final class KernelCompiler(input: Seq[Attribute]) {
       case greatest: Max => Seq(OrNull(slot(s"""{"greatest":{"node":${value(greatest.child)}}}"""), greatest.dataType))
       case other => unknown(s"function ${other.prettyName}")
     }
-    if (buffers.map(typeOf) != e.aggregateFunction.aggBufferAttributes.map(_.dataType)) {
+    if (buffers.map(_.dataType) != e.aggregateFunction.aggBufferAttributes.map(_.dataType)) {
       unknown(s"the buffers of $e in this version of Spark")
     }
     buffers
-  }
-
-  private def typeOf(buffer: Buffer): DataType = buffer match {
-    case OrNull(_, of) => of
-    case OrZero(_, of) => of
-    case IsEmpty(_) => BooleanType
-    case CountOf(_) => LongType
   }
 
   private def summed(sum: Sum): Seq[Buffer] = sum.dataType match {

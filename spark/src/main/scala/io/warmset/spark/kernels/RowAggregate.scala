@@ -28,14 +28,16 @@ private[spark] final class RowAggregate(
 
   def count: Int = groups.size
 
-  def add(batch: ColumnarBatch): Unit = {
-    val rows = batch.rowIterator()
-    while (rows.hasNext) {
-      val row = rows.next()
+  /** Adds the rows of a batch from the given one on. */
+  def add(batch: ColumnarBatch, from: Int): Unit = {
+    var i = from
+    while (i < batch.numRows) {
+      val row = batch.getRow(i)
       if (passes.eval(row)) {
         val of = buffer(key(row))
         update.target(of)(joined(of, row))
       }
+      i += 1
     }
   }
 
