@@ -78,7 +78,7 @@ impl Aggregator {
             return Err(InvalidPlan(format!("the key is column {key} of {}", plan.columns)));
         }
         rows::check(plan)?;
-        let selector = Selector::new(&plan.filters, &evaluator, plan.columns)?;
+        let selector = Selector::new(&plan.filters, &evaluator)?;
         let accumulators = plan
             .aggregates
             .iter()
@@ -131,7 +131,8 @@ impl Aggregator {
             return Ok(Outcome::Refused(0));
         }
         self.evaluator.choose_lanes(columns, &self.ranges, &self.watched);
-        self.selector.begin(columns)?;
+        self.evaluator.begin(columns)?;
+        self.selector.check(columns)?;
         self.groups.begin(columns)?;
         for start in (0..rows).step_by(CHUNK) {
             if !self.add_chunk(columns, start, CHUNK.min(rows - start))? {

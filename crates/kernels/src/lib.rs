@@ -13,7 +13,9 @@
 
 mod aggregator;
 mod column;
+mod conditions;
 mod eval;
+mod expressions;
 mod filter;
 mod groups;
 mod plan;
@@ -23,4 +25,4 @@ mod sums;
 
 pub use aggregator::{Aggregator, Outcome};
 pub use column::{Codes, Column, Damaged, Nulls, Packed, Text, Values};
-pub use plan::{Aggregate, Bounds, Field, Filter, InvalidPlan, Node, Operator, Plan};
+pub use plan::{Aggregate, Bounds, Field, Filter, InvalidPlan, Node, Operator, Pattern, Plan};

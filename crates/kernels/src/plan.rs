@@ -54,6 +54,35 @@ pub enum Node {
     DoubleArithmetic { operator: Operator, left: usize, right: usize },
     /// The double nearest to a whole number.
     ToDouble { of: usize },
+    /// Left compared with right, both whole or both doubles. NaN equals itself and is above all else; zeros are equal.
+    /// This and the next seven are 1 or 0, or have no value.
+    Compare { comparison: Comparison, left: usize, right: usize },
+    /// Whether the whole number lies in these bounds.
+    Within { of: usize, bounds: Bounds },
+    /// Whether the whole number is one of these, as decimal text.
+    AnyOf { of: usize, values: Vec<String> },
+    /// Whether the text of a column matches one of these, byte by byte.
+    TextMatches { column: usize, patterns: Vec<Pattern> },
+    /// Whether the node has a value.
+    HasValue { of: usize },
+    /// Of a condition.
+    Not { of: usize },
+    /// Of two conditions: false where one is, else no value where one has none.
+    And { left: usize, right: usize },
+    /// Of two conditions: true where one is, else no value where one has none.
+    Or { left: usize, right: usize },
+    /// `then` where the condition is true, else `otherwise`; without that, no value. Both are whole, or both doubles.
+    Choice { condition: usize, then: usize, otherwise: Option<usize> },
+}
+
+/// What a text is to be like.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    Is(Vec<u8>),
+    Begins(Vec<u8>),
+    Ends(Vec<u8>),
+    Has(Vec<u8>),
 }
 
 /// What is done with two numbers.
@@ -71,14 +100,8 @@ pub enum Operator {
 pub enum Filter {
     /// The node has a value.
     Present { node: usize },
-    /// The whole number lies in these bounds.
+    /// The whole number lies in these bounds; of a condition, 1 to 1: it is true.
     Within { node: usize, bounds: Bounds },
-    /// The whole number is one of these, as decimal text.
-    AnyOf { node: usize, values: Vec<String> },
-    /// Left compared with right, both whole or both doubles. NaN equals itself and is above all else; zeros are equal.
-    Compare { comparison: Comparison, left: usize, right: usize },
-    /// The text of a column is one of these, byte by byte.
-    TextAnyOf { column: usize, values: Vec<Vec<u8>> },
 }
 
 /// How two numbers are compared.

@@ -3,7 +3,7 @@
 //! Invariant: a range is that of every row's value, also of rows that a filter takes out, but not of rows without one.
 
 use crate::column::{Column, Values, array};
-use crate::eval::Expression;
+use crate::expressions::Expression;
 use crate::plan::Operator;
 
 /// The least and greatest value, both included.
@@ -43,7 +43,12 @@ pub(crate) fn of(
                     },
                 )
             }
-            _ => (0, 0),
+            Expression::Choice { then, otherwise, .. } => {
+                let (then, otherwise) = (ranges[then], ranges[otherwise.unwrap_or(then)]);
+                (then.0.min(otherwise.0), then.1.max(otherwise.1))
+            }
+            // Conditions, and what is no whole number.
+            _ => (0, 1),
         };
         ranges.push(range);
     }

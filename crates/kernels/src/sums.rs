@@ -5,8 +5,8 @@
 
 use std::cmp::Ordering;
 
+use crate::conditions::double_order;
 use crate::eval::{Evaluator, Lane, Slot};
-use crate::filter::double_order;
 use crate::groups::shrink;
 use crate::plan::{Aggregate, Bounds, InvalidPlan};
 use crate::range::{Range, magnitude};

@@ -190,6 +190,7 @@ fn texts(values: &[Option<String>], form: u8, encoded: &mut Encoded) {
 }
 
 const LONG: &str = r#"{"least":"-9223372036854775808","greatest":"9223372036854775807"}"#;
+const TRUE: &str = r#"{"least":"1","greatest":"1"}"#;
 const DECIMAL_38: &str = r#"{"least":"-99999999999999999999999999999999999999","greatest":"99999999999999999999999999999999999999"}"#;
 
 /// (a whole, b whole, d double, t text, w wide): a between and b >= a; sums of a, a * b + 7, w, d; bounds of a, d; counts.
@@ -203,10 +204,11 @@ fn plan(keys: &str, least: i64, greatest: i64, word: &str) -> Plan {
             {{"whole_literal":{{"value":"7"}}}},
             {{"arithmetic":{{"operator":"add","left":5,"right":6,"bounds":{DECIMAL_38}}}}},
             {{"to_double":{{"of":0}}}},
-            {{"double_arithmetic":{{"operator":"subtract","left":2,"right":8}}}}],
-        "filters":[{{"within":{{"node":0,"bounds":{{"least":"{least}","greatest":"{greatest}"}}}}}},
+            {{"double_arithmetic":{{"operator":"subtract","left":2,"right":8}}}},
             {{"compare":{{"comparison":"less_or_equal","left":0,"right":1}}}},
-            {{"text_any_of":{{"column":3,"values":[[{word}],[97],[]]}}}}],
+            {{"text_matches":{{"column":3,"patterns":[{{"is":[{word}]}},{{"is":[97]}},{{"is":[]}}]}}}}],
+        "filters":[{{"within":{{"node":0,"bounds":{{"least":"{least}","greatest":"{greatest}"}}}}}},
+            {{"within":{{"node":10,"bounds":{TRUE}}}}}, {{"within":{{"node":11,"bounds":{TRUE}}}}}],
         "keys":{keys},
         "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}, {{"sum":{{"node":7,"bounds":{DECIMAL_38}}}}},
             {{"double_sum":{{"node":9}}}}, {{"least":{{"node":0}}}}, {{"greatest":{{"node":2}}}}, {{"count":{{"node":4}}}},
@@ -616,7 +618,15 @@ fn a_plan_that_refers_to_nothing_is_an_error() {
         (r#"{"to_double":{"of":0}}"#, "", "", ""),
         (r#"{"double":{"column":0}}"#, "", "", r#"{"sum":{"node":0,"bounds":null}}"#),
         (r#"{"double":{"column":0}}"#, "", "", r#"{"count":{"node":3}}"#),
-        ("", r#"{"text_any_of":{"column":4,"values":[]}}"#, "", ""),
+        (r#"{"text_matches":{"column":4,"patterns":[]}}"#, "", "", ""),
+        (r#"{"double":{"column":0}}, {"not":{"of":0}}"#, "", "", ""),
+        (r#"{"has_value":{"of":0}}"#, "", "", ""),
+        (
+            r#"{"double":{"column":0}}, {"has_value":{"of":0}}, {"choice":{"condition":1,"then":1,"otherwise":0}}"#,
+            "",
+            "",
+            "",
+        ),
         ("", r#"{"present":{"node":0}}"#, "", ""),
         ("", "", "1", ""),
         (r#"{"whole_literal":{"value":"1e5"}}"#, "", "", ""),
