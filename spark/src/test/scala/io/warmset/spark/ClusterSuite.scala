@@ -104,7 +104,8 @@ class ClusterSuite extends ClusterSession {
   }
 
   test("executors without the native library keep batches on the heap, and aggregate as Spark does") {
-    withCluster("spark.executor.extraJavaOptions" -> "-XX:TieredStopAtLevel=1 -Djava.library.path=/nowhere -Dos.arch=made-up",
+    // Where no directory can be written to, the library is not loaded.
+    withCluster("spark.warmset.dir" -> "/proc/none",
         WarmsetConf.Kernels.name -> "true", WarmsetConf.Statistics.name -> "true") { spark =>
       val df = rows(spark).persist(StorageLevel.MEMORY_AND_DISK)
       for (_ <- 1 to 2) assert(answer(df) == expected)
