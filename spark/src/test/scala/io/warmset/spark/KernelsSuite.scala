@@ -4,7 +4,6 @@ import io.warmset.spark.kernels.{AggregationMetrics, PartialAggregation, RowAggr
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
 import org.apache.spark.sql.functions.{col, sum}
@@ -67,6 +66,22 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
         val answer = compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = !isEmpty)
         assert(answer.isEmpty == isEmpty, filter)
       }
+    }
+  }
+
+  test("conditions in filters, in choices, and of aggregates") {
+    withFacts {
+      for (condition <- Seq("i = 3 or s = 's1'", "not (i > 100 and t = 't1')", "i is null or i < 20", "t is null", "t like 't1%'",
+          "t like '%1' or u like '%ab%'", "substring(u, 1, 2) in ('a0', 'b1', 'c')", "substring(s, 1, 5) = 's3'", "not (t in ('t1', 't2'))",
+          "i not in (3, 5)", "i between 30 and 60 or i between 100 and 102", "price > 100 or discount = 0.05", "d > 2.5 and not d > 3",
+          "case when i > 10 then b8 else sm end > 2", "coalesce(i, b8) < 3", "t <> 't1'", "s <> 's1' or null = i")) {
+        compare(s"select s, count(*), sum(i), min(d) from facts where $condition group by s", isNative = !condition.contains("null ="))
+        compare(s"select count(case when $condition then 1 end), sum(case when $condition then price else 0 end), " +
+          s"sum(if($condition, d, -d)), avg(i) filter (where $condition), count(*) filter (where $condition), " +
+          s"count(t) filter (where $condition), max(wide) filter (where $condition) from facts", isNative = !condition.contains("null ="))
+        compare(s"select b8, sum(case when $condition then 1 when b8 > 2 then i end), min(coalesce(i, -sm)) from facts group by b8")
+      }
+      compare("select sum(i), count(*) from facts where not (i in (3, null) or s = 's1')")
     }
   }
 
@@ -151,10 +166,10 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
         val metrics = AggregationMetrics(node.longMetric("numOutputRows"), node.longMetric("numBatches"),
           node.longMetric("numBatchesByRows"), node.longMetric("nativeTime"))
         val (plan, keys, conditions, input) = (node.plan, node.keys, node.conditions, node.child.output)
-        val functions = node.aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
+        val aggregates = node.aggregates
         val byRows = node.child.executeColumnar().mapPartitions { batches =>
           new PartialAggregation(batches, plan, types, isNative = false,
-            () => new RowAggregate(keys, functions, conditions, input), metrics).map(_.copy())
+            () => new RowAggregate(keys, aggregates, conditions, input), metrics).map(_.copy())
         }
         def shown(rows: RDD[InternalRow]) = rows.map(_.copy().toSeq(types).mkString(" ")).collect().sorted.toSeq
         assert(shown(byRows) == shown(node.execute()), query)
@@ -172,7 +187,7 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   test("what is not computed here says why") {
     withFacts {
       for ((query, why) <- Seq(
-          "select sum(i) filter (where i > 3) from facts" -> "filter of its own",
+          "select sum(i) filter (where flag) from facts" -> "filter flag",
           "select stddev(d) from facts" -> "function stddev",
           "select sum(price) from facts where s like 'a%b'" -> "expression length(s",
           "select flag, count(*) from facts group by flag" -> "key flag of type BOOLEAN",
