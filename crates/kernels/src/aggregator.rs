@@ -13,7 +13,7 @@ use crate::sums::{Accumulator, group, scattered};
 const DENSE_FROM: f64 = 0.5;
 
 /// Memory of groups from which on they should be given out.
-const FULL_BYTES: usize = 64 << 20;
+const FULL_BYTES: usize = 32 << 20;
 /// Of the rows that made groups: with more groups, those of each batch are given out with it. Keeping them would save
 /// less than a tenth of the rows.
 const REDUCING_UP_TO: f64 = 0.9;

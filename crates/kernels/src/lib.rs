@@ -6,8 +6,8 @@
 //!
 //! Invariant: whole numbers are exact. Before a batch is looked at, the range of every intermediate value follows
 //! from the columns' encodings; where a value might leave its type, each is looked at. Rows with which one does are
-//! refused, with nothing changed by them ([`Outcome::Refused`]), and the rules of overflow are left to the caller. Doubles are added in the order of
-//! rows. It does no I/O, and what it is given cannot make it read outside.
+//! refused, with nothing changed by them ([`Outcome::Refused`]), and the rules of overflow are left to the caller.
+//! Doubles are added in the order of rows. It does no I/O, and what it is given cannot make it read outside.
 
 #![forbid(unsafe_code)]
 

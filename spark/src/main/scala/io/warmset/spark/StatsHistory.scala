@@ -25,7 +25,8 @@ final case class StatsReport(
  * Invariant: at most `PointsMax` reports per executor and `ExecutorsMax` executors are kept, the
  * oldest going first, and executors that have gone before those that are alive (one that has
  * nothing new to say does not report); reports of one executor are in the order of their times, and
- * only the last has its regions; of executors without the native library no more than that many are noted. Safe for use from several threads. It does not parse the JSON.
+ * only the last has its regions. No more than `ExecutorsMax` executors without the native library are noted. Safe for
+ * use from several threads. It does not parse the JSON.
  *
  * @param alive the executors that Spark has now
  * @param rdds whether executors keep RDDs in regions, where they are asked to

@@ -18,7 +18,7 @@ import org.apache.spark.sql.types._
  */
 object UseKernels extends Rule[SparkPlan] {
   /** Groups that native code has the memory for, with several aggregates: with more, Spark's hash table gives out fewer rows. */
-  private val GroupsMax = 262144
+  private val GroupsMax = 131072
 
   override def apply(plan: SparkPlan): SparkPlan =
     if (WarmsetConf.Kernels.read(conf)) {

@@ -158,7 +158,8 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
 
   test("without the native library the same groups, row by row") {
     withFacts {
-      for (query <- Seq("select s, i, sum(price), avg(d), count(t) from facts where b8 < 4 group by s, i", "select max(l), count(*) from facts")) {
+      for (query <- Seq("select s, i, sum(price), avg(d), count(t) from facts where b8 < 4 group by s, i",
+          "select max(l), count(*) from facts")) {
         val df = spark.sql(query)
         df.collect()
         val node = planNodes(df).collectFirst { case n: WarmsetAggregateExec => n }.get

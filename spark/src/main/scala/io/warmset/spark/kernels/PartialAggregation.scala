@@ -15,9 +15,9 @@ private[spark] final case class AggregationMetrics(outputRows: SQLMetric, native
  * The groups of one partition, in rows of keys and buffers; a group may come several times.
  *
  * Invariant: each row is added once. From the first that native code refuses on, its groups are continued by rows, so that
- * what overflows in between is what overflows in Spark; unless they are many, which are given out before. Without keys there is a row even if there are no batches. The
- * native side's memory is given back at the end of the task, or here if there is none. Rows are valid until the next
- * one.
+ * what overflows in between is what overflows in Spark; unless they are many, which are given out before. Without keys
+ * there is a row even if there are no batches. The native side's memory is given back at the end of the task, or here
+ * if there is none. Rows are valid until the next one.
  *
  * @param makeRows makes what adds batches by rows
  */
