@@ -1,9 +1,9 @@
 //! A filter and a partial aggregate over the batches of one partition.
 
 use crate::column::{Column, Damaged};
-use crate::eval::{CHUNK, Evaluator, Rows};
+use crate::eval::{CHUNK, Evaluator, Lane, Rows};
 use crate::filter::Selector;
-use crate::groups::{Groups, shrink};
+use crate::groups::{Given, Groups, shrink};
 use crate::plan::{Field, InvalidPlan, Plan};
 use crate::range::{self, Look, Range, magnitude};
 use crate::rows;
@@ -39,6 +39,9 @@ pub struct Aggregator {
     groups: Groups,
     accumulators: Vec<Accumulator>,
     output: Vec<Field>,
+    key_nodes: Vec<usize>,
+    /// Nodes that keys need.
+    of_keys: Vec<usize>,
     /// Nodes that aggregates need.
     wanted: Vec<usize>,
     /// Rows per group.
@@ -77,6 +80,10 @@ impl Aggregator {
         if let Some(key) = plan.keys.iter().find(|&&key| key >= plan.columns) {
             return Err(InvalidPlan(format!("the key is column {key} of {}", plan.columns)));
         }
+        if let Some(node) = plan.key_nodes.iter().find(|&&node| !evaluator.is_whole(node)) {
+            return Err(InvalidPlan(format!("the key is node {node}, which is no whole number")));
+        }
+        let of_keys = evaluator.closure(plan.key_nodes.iter().copied());
         rows::check(plan)?;
         let selector = Selector::new(&plan.filters, &evaluator)?;
         let accumulators = plan
@@ -89,7 +96,9 @@ impl Aggregator {
             columns: plan.columns,
             evaluator,
             selector,
-            groups: Groups::new(&plan.keys),
+            groups: Groups::new(&plan.keys, &plan.key_nodes),
+            of_keys,
+            key_nodes: plan.key_nodes.clone(),
             accumulators,
             output: plan.output.clone(),
             wanted,
@@ -126,12 +135,16 @@ impl Aggregator {
         if !self.watched.is_empty() {
             self.find_ranges(rows, columns, Look::Values);
         }
-        // Which rows Spark's filters meet depends on their order.
-        if self.watched.iter().any(|&node| self.selector.needs(node)) {
+        // Which rows Spark's filters meet depends on their order. Keys come before values are looked at.
+        if self.watched.iter().any(|node| self.selector.needs(*node) || self.of_keys.contains(node)) {
             return Ok(Outcome::Refused(0));
         }
         self.evaluator.choose_lanes(columns, &self.ranges, &self.watched);
         self.evaluator.begin(columns)?;
+        // Keys have 64 bits.
+        if self.key_nodes.iter().any(|&node| self.evaluator.slots[node].lane != Lane::Narrow) {
+            return Ok(Outcome::Refused(0));
+        }
         self.selector.check(columns)?;
         self.groups.begin(columns)?;
         for start in (0..rows).step_by(CHUNK) {
@@ -178,6 +191,8 @@ impl Aggregator {
             _ => Rows::Dense(start, count),
         };
         let grouped = self.groups.has_keys() || (dense && left.is_some());
+        self.evaluator.evaluate(&self.of_keys, columns, rows)?;
+        let given = Given { columns, slots: &self.evaluator.slots };
         let of = if grouped {
             self.group_of.clear();
             self.group_of.resize(rows.count(), 0);
@@ -188,15 +203,15 @@ impl Aggregator {
                 }
                 Some(left) if dense => {
                     let places = left.iter().map(|&row| (row as usize - start, row as usize));
-                    self.groups.assign(columns, places, &mut self.group_of)?;
+                    self.groups.assign(&given, places, &mut self.group_of)?;
                 }
                 Some(left) => {
                     let places = left.iter().enumerate().map(|(place, &row)| (place, row as usize));
-                    self.groups.assign(columns, places, &mut self.group_of)?;
+                    self.groups.assign(&given, places, &mut self.group_of)?;
                 }
                 None => {
                     let places = (0..count).map(|place| (place, start + place));
-                    self.groups.assign(columns, places, &mut self.group_of)?;
+                    self.groups.assign(&given, places, &mut self.group_of)?;
                 }
             }
             Some(&self.group_of[..])

@@ -6,6 +6,7 @@
 
 use crate::column::{Column, Damaged, Nulls, Packed, Values, array};
 use crate::conditions::{self, TextMatcher};
+use crate::dates;
 use crate::expressions::{Expression, Parsed, check, lane_of_type, operands};
 use crate::plan::{InvalidPlan, Operator, Plan};
 use crate::range::{Range, is_narrow};
@@ -104,7 +105,7 @@ impl Evaluator {
             check(&expression, &nodes, plan.columns)?;
             let mut slot = Slot::new();
             slot.lane = lane_of_type(&expression, &nodes);
-            if expression.is_condition() {
+            if expression.is_condition() || matches!(expression, Expression::DatePart { .. }) {
                 slot.lane = Lane::Narrow;
             }
             fill_literal(&expression, &mut slot);
@@ -206,6 +207,12 @@ impl Evaluator {
                         }
                         _ => slot.double.extend(of.wide[..rows.count()].iter().map(|&v| v as f64)),
                     }
+                }
+                Expression::DatePart { part, of } => {
+                    let of = &before[of];
+                    both_present(of, of, rows.count(), slot);
+                    slot.narrow.clear();
+                    slot.narrow.extend((0..rows.count()).map(|i| dates::part(part, of.whole(i) as i64)));
                 }
                 Expression::Compare { comparison, left, right } => {
                     both_present(&before[left], &before[right], rows.count(), slot);

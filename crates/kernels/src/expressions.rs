@@ -4,7 +4,7 @@
 
 use crate::conditions::TextMatcher;
 use crate::eval::Lane;
-use crate::plan::{Comparison, InvalidPlan, Node, Operator, number};
+use crate::plan::{Comparison, DatePart, InvalidPlan, Node, Operator, number};
 use crate::range::Range;
 
 /// A node; lists of numbers and of texts have numbers.
@@ -18,6 +18,7 @@ pub(crate) enum Expression {
     Arithmetic { operator: Operator, left: usize, right: usize, bounds: Range },
     DoubleArithmetic { operator: Operator, left: usize, right: usize },
     ToDouble { of: usize },
+    DatePart { part: DatePart, of: usize },
     Compare { comparison: Comparison, left: usize, right: usize },
     Within { of: usize, bounds: Range },
     AnyOf { of: usize, list: usize },
@@ -69,6 +70,7 @@ impl Parsed {
                 Expression::DoubleArithmetic { operator, left, right }
             }
             Node::ToDouble { of } => Expression::ToDouble { of },
+            Node::DatePart { part, of } => Expression::DatePart { part, of },
             Node::Compare { comparison, left, right } => Expression::Compare { comparison, left, right },
             Node::Within { of, ref bounds } => Expression::Within { of, bounds: bounds.parse()? },
             Node::AnyOf { of, ref values } => {
@@ -98,6 +100,7 @@ pub(crate) fn operands(node: &Expression) -> [Option<usize>; 3] {
         | Expression::And { left, right }
         | Expression::Or { left, right } => [Some(left), Some(right), None],
         Expression::ToDouble { of }
+        | Expression::DatePart { of, .. }
         | Expression::Within { of, .. }
         | Expression::AnyOf { of, .. }
         | Expression::HasValue { of }
@@ -123,9 +126,10 @@ pub(crate) fn check(node: &Expression, before: &[Expression], columns: usize) ->
         Expression::WholeLiteral(_) | Expression::DoubleLiteral(_) => true,
         Expression::Arithmetic { .. } => lane(first) == whole && lane(second) == whole,
         Expression::DoubleArithmetic { .. } => lane(first) == double && lane(second) == double,
-        Expression::ToDouble { .. } | Expression::Within { .. } | Expression::AnyOf { .. } => {
-            lane(first) == whole
-        }
+        Expression::ToDouble { .. }
+        | Expression::DatePart { .. }
+        | Expression::Within { .. }
+        | Expression::AnyOf { .. } => lane(first) == whole,
         Expression::Compare { .. } => lane(first) == lane(second) && [whole, double].contains(&lane(first)),
         Expression::HasValue { .. } => lane(first).is_some(),
         Expression::Not { .. } => is_condition(first),

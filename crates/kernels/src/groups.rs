@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 use crate::column::{Codes, Column, Damaged, Nulls, Packed, Text, Values};
+use crate::eval::Slot;
 
 const UNKNOWN: u32 = u32::MAX;
 /// The number of null among the values of a key.
@@ -39,7 +40,7 @@ pub(crate) struct Groups {
 /// The values of one key that were met, with numbers from 1.
 #[derive(Debug)]
 struct Key {
-    column: usize,
+    source: Source,
     /// Numbers of values.
     known: HashTable<u32>,
     values: Vec<Stored>,
@@ -53,11 +54,23 @@ struct Key {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Column(usize),
+    Node(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
     Null,
     Whole(i64),
     /// Where in the texts.
     Text(usize, u32),
+}
+
+/// What the keys of a chunk's rows are looked up in: columns by the row, slots by its place among those that are worked on.
+pub(crate) struct Given<'a> {
+    pub(crate) columns: &'a [Column<'a>],
+    pub(crate) slots: &'a [Slot],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +81,9 @@ pub(crate) enum Value<'a> {
 }
 
 impl Groups {
-    pub(crate) fn new(keys: &[usize]) -> Groups {
-        let key = |&column: &usize| Key {
-            column,
+    pub(crate) fn new(columns: &[usize], nodes: &[usize]) -> Groups {
+        let key = |source: Source| Key {
+            source,
             known: HashTable::new(),
             values: vec![Stored::Null],
             texts: Vec::new(),
@@ -79,12 +92,14 @@ impl Groups {
             by_code: Vec::new(),
             hasher: RandomState::default(),
         };
+        let nodes = nodes.iter().copied().map(Source::Node);
+        let sources = columns.iter().copied().map(Source::Column).chain(nodes);
         let mut groups = Groups {
-            keys: keys.iter().map(key).collect(),
+            keys: sources.clone().map(key).collect(),
             combined: Vec::new(),
             by_values: HashTable::new(),
             table: Vec::new(),
-            scratch: vec![NULL; keys.len()],
+            scratch: vec![NULL; sources.count()],
             count: 0,
             hasher: RandomState::default(),
         };
@@ -144,7 +159,8 @@ impl Groups {
     pub(crate) fn begin(&mut self, columns: &[Column<'_>]) -> Result<(), Damaged> {
         for key in &mut self.keys {
             key.by_code.clear();
-            match columns[key.column].values {
+            let Source::Column(column) = key.source else { continue };
+            match columns[column].values {
                 Values::Packed(packed) if packed.width <= 1 => {
                     key.by_code.resize(1 << (8 * packed.width), UNKNOWN)
                 }
@@ -171,11 +187,17 @@ impl Groups {
 
     /// The group of a row.
     #[inline]
-    fn group(&mut self, columns: &[Column<'_>], row: usize) -> Result<u32, Damaged> {
+    fn group(&mut self, of: &Given<'_>, place: usize, row: usize) -> Result<u32, Damaged> {
         let side = self.side();
         let (mut at, mut in_table) = (0_usize, true);
         for (key, number) in self.keys.iter_mut().zip(&mut self.scratch) {
-            *number = key.number(&columns[key.column], row)?;
+            *number = match key.source {
+                Source::Column(column) => key.number(&of.columns[column], row)?,
+                Source::Node(node) if of.slots[node].is_present(place) => {
+                    key.of_whole(of.slots[node].narrow[place])?
+                }
+                Source::Node(_) => NULL,
+            };
             in_table &= *number < side;
             at = at.wrapping_mul(SIDE as usize).wrapping_add(*number as usize);
         }
@@ -222,20 +244,22 @@ impl Groups {
     /// Puts the groups of these rows into `out`, which is 0 there, each at its place.
     pub(crate) fn assign(
         &mut self,
-        columns: &[Column<'_>],
+        of: &Given<'_>,
         rows: impl Iterator<Item = (usize, usize)> + Clone,
         out: &mut [u32],
     ) -> Result<(), Damaged> {
+        let columns = of.columns;
         if !self.is_coded(columns) {
             for (place, row) in rows {
-                out[place] = self.group(columns, row)?;
+                out[place] = self.group(of, place, row)?;
             }
             return Ok(());
         }
         // A loop per key, so that none asks what kind of key it has: first `out` has places in the table.
         let side = self.side();
         for key in &self.keys {
-            let column = &columns[key.column];
+            let Source::Column(column) = key.source else { continue };
+            let column = &columns[column];
             match column.values {
                 Values::Packed(packed) if packed.width == 0 => {
                     key.combine(column, rows.clone(), side, out, |_| 0);
@@ -251,7 +275,7 @@ impl Groups {
         }
         for (place, row) in rows {
             let known = self.table.get(out[place] as usize).copied().unwrap_or(UNKNOWN);
-            out[place] = if known == UNKNOWN { self.group(columns, row)? } else { known };
+            out[place] = if known == UNKNOWN { self.group(of, place, row)? } else { known };
         }
         Ok(())
     }
@@ -259,10 +283,13 @@ impl Groups {
     /// Whether each key has few codes in this batch, and there are few enough keys for the table.
     fn is_coded(&self, columns: &[Column<'_>]) -> bool {
         self.keys.len() <= 2
-            && self.keys.iter().all(|key| match columns[key.column].values {
-                Values::Packed(packed) => packed.width <= 1,
-                Values::Text(text) => text.codes.is_some(),
-                _ => false,
+            && self.keys.iter().all(|key| match key.source {
+                Source::Column(column) => match columns[column].values {
+                    Values::Packed(packed) => packed.width <= 1,
+                    Values::Text(text) => text.codes.is_some(),
+                    _ => false,
+                },
+                Source::Node(_) => false,
             })
     }
 }

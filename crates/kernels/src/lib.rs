@@ -14,6 +14,7 @@
 mod aggregator;
 mod column;
 mod conditions;
+mod dates;
 mod eval;
 mod expressions;
 mod filter;
@@ -25,4 +26,4 @@ mod sums;
 
 pub use aggregator::{Aggregator, Outcome};
 pub use column::{Codes, Column, Damaged, Nulls, Packed, Text, Values};
-pub use plan::{Aggregate, Bounds, Field, Filter, InvalidPlan, Node, Operator, Pattern, Plan};
+pub use plan::{Aggregate, Bounds, DatePart, Field, Filter, InvalidPlan, Node, Operator, Pattern, Plan};

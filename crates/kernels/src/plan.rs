@@ -18,6 +18,9 @@ pub struct Plan {
     pub filters: Vec<Filter>,
     /// Columns of whole numbers or text that rows are grouped by; none: all rows are one group.
     pub keys: Vec<usize>,
+    /// Nodes of whole numbers that rows are grouped by as well; as keys they are numbered after those of columns.
+    #[serde(default)]
+    pub key_nodes: Vec<usize>,
     /// What is computed per group.
     pub aggregates: Vec<Aggregate>,
     /// What the row of a group has.
@@ -54,6 +57,8 @@ pub enum Node {
     DoubleArithmetic { operator: Operator, left: usize, right: usize },
     /// The double nearest to a whole number.
     ToDouble { of: usize },
+    /// A part of the date that is so many days after 1970-01-01.
+    DatePart { part: DatePart, of: usize },
     /// Left compared with right, both whole or both doubles. NaN equals itself and is above all else; zeros are equal.
     /// This and the next seven are 1 or 0, or have no value.
     Compare { comparison: Comparison, left: usize, right: usize },
@@ -73,6 +78,16 @@ pub enum Node {
     Or { left: usize, right: usize },
     /// `then` where the condition is true, else `otherwise`; without that, no value. Both are whole, or both doubles.
     Choice { condition: usize, then: usize, otherwise: Option<usize> },
+}
+
+/// A part of a date in the proleptic Gregorian calendar.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum DatePart {
+    Year,
+    Quarter,
+    Month,
+    Day,
 }
 
 /// What a text is to be like.

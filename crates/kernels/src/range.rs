@@ -3,6 +3,7 @@
 //! Invariant: a range is that of every row's value, also of rows that a filter takes out, but not of rows without one.
 
 use crate::column::{Column, Values, array};
+use crate::dates;
 use crate::expressions::Expression;
 use crate::plan::Operator;
 
@@ -43,6 +44,7 @@ pub(crate) fn of(
                     },
                 )
             }
+            Expression::DatePart { part, of } => dates::range(part, ranges[of]),
             Expression::Choice { then, otherwise, .. } => {
                 let (then, otherwise) = (ranges[then], ranges[otherwise.unwrap_or(then)]);
                 (then.0.min(otherwise.0), then.1.max(otherwise.1))

@@ -9,7 +9,9 @@ use crate::plan::{Field, InvalidPlan, Plan};
 /// Whether fields refer to what there is.
 pub(crate) fn check(plan: &Plan) -> Result<(), InvalidPlan> {
     let is_known = |field: &Field| match *field {
-        Field::Key { key, bytes } => key < plan.keys.len() && [1, 2, 4, 8].contains(&bytes),
+        Field::Key { key, bytes } => {
+            key < plan.keys.len() + plan.key_nodes.len() && [1, 2, 4, 8].contains(&bytes)
+        }
         Field::Count { aggregate } | Field::IsEmpty { aggregate } => aggregate < plan.aggregates.len(),
         Field::Result { aggregate, bytes, .. } => {
             aggregate < plan.aggregates.len() && [1, 2, 4, 8, 16].contains(&bytes)

@@ -219,3 +219,30 @@ fn rows_are_in_the_format_of_spark() {
         (1, 0, 0, 8 + 6 * 8 + 16)
     );
 }
+
+#[test]
+fn keys_that_are_nodes() {
+    let json = format!(
+        r#"{{"columns":2,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}, {{"date_part":{{"part":"year","of":0}}}},
+            {{"has_value":{{"of":0}}}}, {{"whole":{{"column":1,"bounds":{LONG}}}}},
+            {{"arithmetic":{{"operator":"add","left":3,"right":3,"bounds":{LONG}}}}}],
+            "filters":[{{"within":{{"node":3,"bounds":{{"least":"0","greatest":"9"}}}}}}],"keys":[1],"key_nodes":[2,1,4],
+            "aggregates":[{{"count":{{"node":3}}}}],"output":{}}}"#,
+        output(4, 1)
+    );
+    let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
+    let days = encode(&Held::Whole(vec![Some(0), Some(364), None, Some(365), Some(-1), Some(0)]), 0);
+    let numbers = longs(&[1, 1, 1, 1, 1, 100]);
+    assert_eq!(aggregator.add(6, &[days.column(), numbers.column()]), Ok(Outcome::Added));
+    let out = taken(&mut aggregator);
+    let shown = |row: &Row<'_>| {
+        let year = (!row.is_null(2)).then(|| row.word(2) as i64);
+        (row.word(0), row.word(1), year, row.word(3), row.word(4))
+    };
+    let groups: Vec<_> = Row::all(&out, 6).iter().map(shown).collect();
+    let expected =
+        [(1, 1, Some(1970), 2, 2), (1, 0, None, 2, 1), (1, 1, Some(1971), 2, 1), (1, 1, Some(1969), 2, 1)];
+    assert_eq!(groups, expected);
+    // A key that might leave its type.
+    assert_eq!(aggregator.add(1, &[days.column(), longs(&[i64::MAX]).column()]), Ok(Outcome::Refused(0)));
+}

@@ -64,14 +64,29 @@ object UseKernels extends Rule[SparkPlan] {
 
   private def tooManyGroups(below: Below): Option[String] = {
     val statistics = scan(below.columns).map(_.relation.computeStats().attributeStats)
-    val counts = below.keys.map {
-      case a: Attribute => statistics.flatMap(_.get(a)).flatMap(_.distinctCount)
-      case _ => None
-    }
+    def distinct(a: Attribute): Option[BigInt] = statistics.flatMap(_.get(a)).flatMap(_.distinctCount)
+    val counts = below.keys.map(values(_, distinct))
     val unbounded = below.keys.zip(counts).collectFirst { case (key, None) if !isSmall(key.dataType) => key }
     val groups = counts.flatten.product
     if (groups > GroupsMax) Some(s"about $groups groups")
     else unbounded.map(key => s"how many values ${key.name} has is not known: spark.warmset.statistics.enabled")
+  }
+
+  /** How many values an expression has at most, but for null. */
+  private def values(e: Expression, distinct: Attribute => Option[BigInt]): Option[BigInt] = {
+    def each(of: Seq[Expression]): Option[Seq[BigInt]] = {
+      val counts = of.map(values(_, distinct))
+      if (counts.contains(None)) None else Some(counts.flatten)
+    }
+    e match {
+      case a: Attribute => distinct(a)
+      case Alias(child, _) => values(child, distinct)
+      case _: Literal => Some(1)
+      case _ if e.dataType == BooleanType => Some(2)
+      case If(_, yes, no) => each(Seq(yes, no)).map(_.sum)
+      case CaseWhen(branches, otherwise) => each(branches.map(_._2) ++ otherwise).map(_.sum)
+      case other => each(other.references.toSeq).map(_.product)
+    }
   }
 
   /** Types of which few values are to be expected. */

@@ -186,10 +186,17 @@ final class RandomAggregates(seed: Long) {
     case _ => s"sum(${number(0)})"
   }
 
+  private def key(name: String): String = random.nextInt(10) match {
+    case 0 => columns.find(_.dataType == DateType).fold(name)(c => s"${one(Seq("year", "quarter", "month", "day"))}(${c.name})")
+    case 1 => filter
+    case 2 => s"case when $filter then ${one(Seq("1", "2"))} when $filter then 3 else 4 end"
+    case _ => name
+  }
+
   /** A query of the view `facts`. */
   def query(): String = {
     val keyable = columns.filter(c => !c.isFloating && c.dataType != BooleanType).map(_.name)
-    val keys = if (random.nextInt(3) == 0) Nil else Seq.fill(1 + random.nextInt(2))(one(keyable)).distinct
+    val keys = if (random.nextInt(3) == 0) Nil else Seq.fill(1 + random.nextInt(2))(key(one(keyable))).distinct
     val filters = Seq.fill(one(Seq(0, 0, 1, 1, 2, 3)))(filter)
     s"select ${(keys ++ Seq.fill(1 + random.nextInt(4))(aggregate).distinct).mkString(", ")} from facts" +
       (if (filters.isEmpty) "" else filters.mkString(" where ", " and ", "")) +

@@ -30,11 +30,11 @@ private[spark] object KernelCompiler {
       input: Seq[Attribute]): Either[String, KernelPlan] =
     try {
       val writer = new KernelCompiler(input)
-      val keyColumns = keys.map(writer.key)
+      keys.foreach(writer.key)
       conditions.flatMap(conjuncts).foreach(writer.filter)
       val buffers = aggregates.flatMap(writer.aggregate)
-      val fields = keys.indices.map(i => keyJson(i, keys(i).dataType)) ++ buffers.map(_.json)
-      Right(KernelPlan(writer.json(keyColumns, fields), fields.length))
+      val fields = keys.map(k => keyJson(writer.keyNumber(k), k.dataType)) ++ buffers.map(_.json)
+      Right(KernelPlan(writer.json(fields), fields.length))
     } catch {
       case refused: Unknown => Left(refused.reason)
       // What may be left out must not make a query fail.
@@ -96,8 +96,12 @@ private final class KernelCompiler(input: Seq[Attribute]) {
   private val filters = mutable.LinkedHashSet.empty[String]
   private val slots = mutable.LinkedHashMap.empty[String, Int]
 
-  def json(keys: Seq[Int], fields: Seq[String]): String =
-    s"""{"columns":${input.length},"nodes":${list(nodes.keys)},"filters":${list(filters)},"keys":${list(keys)},""" +
+  private val keyColumns = mutable.ArrayBuffer.empty[Int]
+  private val keyNodes = mutable.ArrayBuffer.empty[Int]
+
+  def json(fields: Seq[String]): String =
+    s"""{"columns":${input.length},"nodes":${list(nodes.keys)},"filters":${list(filters)},""" +
+      s""""keys":${list(keyColumns)},"key_nodes":${list(keyNodes)},""" +
       s""""aggregates":${list(slots.keys)},"output":${list(fields)}}"""
 
   private def list(parts: Iterable[Any]): String = parts.mkString("[", ",", "]")
@@ -111,15 +115,26 @@ private final class KernelCompiler(input: Seq[Attribute]) {
     if (at < 0) unknown(s"$a is no column of the scan") else at
   }
 
-  def key(e: Expression): Int = e match {
+  def key(e: Expression): Unit = e match {
     case Alias(child, _) => key(child)
-    case a: Attribute => a.dataType match {
-      case ByteType | ShortType | IntegerType | LongType | DateType | TimestampType | TimestampNTZType => column(a)
-      case of: DecimalType if of.precision <= Decimal.MAX_LONG_DIGITS => column(a)
-      case text if isText(text) => column(a)
-      case other => unknown(s"key ${a.name} of type ${other.sql}")
-    }
+    case a: Attribute if isKey(a.dataType) || isText(a.dataType) => keyColumns += column(a)
+    case a: Attribute => unknown(s"key ${a.name} of type ${a.dataType.sql}")
+    case condition if condition.dataType == BooleanType => keyNodes += conditions(condition)
+    case other if isKey(other.dataType) => keyNodes += value(other)
     case other => unknown(s"key $other is no column")
+  }
+
+  /** Columns come before nodes. */
+  def keyNumber(e: Expression): Int = e match {
+    case Alias(child, _) => keyNumber(child)
+    case a: Attribute => keyColumns.indexOf(column(a))
+    case condition if condition.dataType == BooleanType => keyColumns.length + keyNodes.indexOf(conditions(condition))
+    case other => keyColumns.length + keyNodes.indexOf(value(other))
+  }
+
+  private def isKey(dataType: DataType): Boolean = dataType match {
+    case of: DecimalType => of.precision <= Decimal.MAX_LONG_DIGITS
+    case other => bounds(other).isDefined
   }
 
   /** A whole number or a double. */
@@ -138,6 +153,7 @@ private final class KernelCompiler(input: Seq[Attribute]) {
     case cast: Cast => converted(cast)
     case UnaryMinus(child, _) if e.dataType == DoubleType => doubles("multiply", value(Literal(-1.0)), value(child))
     case UnaryMinus(child, _) => whole("subtract", value(Literal(0L)), value(child), e.dataType)
+    case DatePart(part, date) => node(s"""{"date_part":{"part":"$part","of":${value(date)}}}""")
     case If(condition, yes, no) => choice(e, Seq(condition -> yes), Some(no))
     case CaseWhen(branches, otherwise) => choice(e, branches, otherwise)
     case Coalesce(Seq(only)) => value(only)
@@ -156,6 +172,16 @@ private final class KernelCompiler(input: Seq[Attribute]) {
 
   private def chosen(condition: Int, yes: Int, no: Option[Int]): Int =
     node(s"""{"choice":{"condition":$condition,"then":$yes,"otherwise":${no.fold("null")(_.toString)}}}""")
+
+  private object DatePart {
+    def unapply(e: Expression): Option[(String, Expression)] = (e match {
+      case Year(date) => Some("year" -> date)
+      case Quarter(date) => Some("quarter" -> date)
+      case Month(date) => Some("month" -> date)
+      case DayOfMonth(date) => Some("day" -> date)
+      case _ => None
+    }).filter(_._2.dataType == DateType)
+  }
 
   private def isWhole(e: Expression): Boolean = bounds(e.dataType).isDefined
 

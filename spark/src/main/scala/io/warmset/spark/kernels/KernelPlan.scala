@@ -68,7 +68,7 @@ private[spark] object KernelPlan {
 
   /** What a value takes of an UnsafeRow; of text it is not looked at. */
   private def bytes(dataType: DataType): Int = dataType match {
-    case ByteType => 1
+    case ByteType | BooleanType => 1
     case ShortType => 2
     case IntegerType | DateType => 4
     case of: DecimalType if of.precision > Decimal.MAX_LONG_DIGITS => 16
