@@ -141,7 +141,8 @@ proptest! {
         nodes.push(format!(r#"{{"choice":{{"condition":{at},"then":{},"otherwise":null}}}}"#, last - 1));
         let sum = |node: usize| format!(r#"{{"sum":{{"node":{node},"bounds":{LONG}}}}}"#);
         let json = format!(
-            r#"{{"columns":3,"nodes":[{}],"filters":[{}],"keys":[],"aggregates":[{},{},{},{{"double_sum":{{"node":{last}}}}}],"output":{}}}"#,
+            r#"{{"columns":3,"nodes":[{}],"filters":[{}],"keys":[],
+                "aggregates":[{},{},{},{{"double_sum":{{"node":{last}}}}}],"output":{}}}"#,
             nodes.join(","), filters.unwrap_or_default(), sum(last - 3), sum(last - 2), sum(at), output(0, 4)
         );
         let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();

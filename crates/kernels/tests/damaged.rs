@@ -99,7 +99,8 @@ fn plan(keys: &[usize], has_filters: bool) -> Plan {
     let wide = r#"{"least":"-170141183460469231731687303715884105728","greatest":"170141183460469231731687303715884105727"}"#;
     let filters = format!(
         r#"{{"within":{{"node":0,"bounds":{{"least":"-100000","greatest":"200000"}}}}}},
-        {{"present":{{"node":1}}}}, {{"within":{{"node":4,"bounds":{long}}}}}, {{"within":{{"node":12,"bounds":{{"least":"1","greatest":"1"}}}}}},
+        {{"present":{{"node":1}}}}, {{"within":{{"node":4,"bounds":{long}}}}},
+        {{"within":{{"node":12,"bounds":{{"least":"1","greatest":"1"}}}}}},
         {{"within":{{"node":14,"bounds":{{"least":"1","greatest":"1"}}}}}}"#
     );
     let output: Vec<String> =

@@ -87,10 +87,10 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
 
   test("keys that are expressions") {
     withFacts {
-      for (key <- Seq("year(day)", "quarter(day), s", "month(day), year(day)", "day(day)", "i > 100", "t, b8 * 2", "case when i < 9 then 'a' end",
-          "case when i > 100 then 1 when t = 't1' then 2 end", "coalesce(sm, 5), t like 't1%'", "cast(i + 1 as bigint), b8", "price + 1",
-          "year(date_add(day, i))", "l % 10")) {
-        val isNative = !Seq("'a'", "date_add", "%").exists(key.contains) || key.contains("like")
+      for (key <- Seq("year(day)", "quarter(day), s", "month(day), year(day)", "day(day)", "i > 100", "t, b8 * 2", "price + 1",
+          "case when i < 9 then 'a' end", "case when i > 100 then 1 when t = 't1' then 2 end", "coalesce(sm, 5), t like 't1%'",
+          "cast(i + 1 as bigint), b8", "year(date_add(day, i))", "l % 10")) {
+        val isNative = !Seq("'a'", "date_add", "% 10").exists(key.contains)
         assert(compare(s"select $key, count(*), sum(price), min(d) from facts where b8 <> 3 group by $key", isNative).nonEmpty)
       }
       // Sums of two bigints need not fit: such batches go row by row.
