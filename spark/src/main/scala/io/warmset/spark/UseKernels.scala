@@ -63,31 +63,39 @@ object UseKernels extends Rule[SparkPlan] {
       .map(id => s"executor $id has no native library")
 
   private def tooManyGroups(below: Below): Option[String] = {
-    val statistics = scan(below.columns).map(_.relation.computeStats().attributeStats)
-    def distinct(a: Attribute): Option[BigInt] = statistics.flatMap(_.get(a)).flatMap(_.distinctCount)
+    val statistics = scan(below.columns).map(_.relation.computeStats())
+    def distinct(a: Attribute): Option[BigInt] = statistics.flatMap(_.attributeStats.get(a)).flatMap(_.distinctCount)
     val counts = below.keys.map(values(_, distinct))
     val unbounded = below.keys.zip(counts).collectFirst { case (key, None) if !isSmall(key.dataType) => key }
-    val groups = counts.flatten.product
+    // Several keys of one column have no more combinations than it has values, and no keys have more than there are rows.
+    val groups = (Seq(counts.flatten.product) ++ product(below.keys.flatMap(_.references).distinct.map(distinct)) ++
+      statistics.flatMap(_.rowCount)).min
     if (groups > GroupsMax) Some(s"about $groups groups")
     else unbounded.map(key => s"how many values ${key.name} has is not known: spark.warmset.statistics.enabled")
   }
 
   /** How many values an expression has at most, but for null. */
   private def values(e: Expression, distinct: Attribute => Option[BigInt]): Option[BigInt] = {
-    def each(of: Seq[Expression]): Option[Seq[BigInt]] = {
+    def sum(of: Seq[Expression]): Option[BigInt] = {
       val counts = of.map(values(_, distinct))
-      if (counts.contains(None)) None else Some(counts.flatten)
+      if (counts.contains(None)) None else Some(counts.flatten.sum)
     }
     e match {
       case a: Attribute => distinct(a)
       case Alias(child, _) => values(child, distinct)
       case _: Literal => Some(1)
       case _ if e.dataType == BooleanType => Some(2)
-      case If(_, yes, no) => each(Seq(yes, no)).map(_.sum)
-      case CaseWhen(branches, otherwise) => each(branches.map(_._2) ++ otherwise).map(_.sum)
-      case other => each(other.references.toSeq).map(_.product)
+      case If(_, yes, no) => sum(Seq(yes, no))
+      case CaseWhen(branches, otherwise) => sum(branches.map(_._2) ++ otherwise)
+      case _: Quarter => Some(4)
+      case _: Month => Some(12)
+      case _: DayOfMonth => Some(31)
+      case other => product(other.references.toSeq.map(distinct))
     }
   }
+
+  private def product(counts: Seq[Option[BigInt]]): Option[BigInt] =
+    if (counts.contains(None)) None else Some(counts.flatten.product)
 
   /** Types of which few values are to be expected. */
   private def isSmall(dataType: DataType): Boolean = dataType match {

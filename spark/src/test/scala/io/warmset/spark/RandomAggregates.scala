@@ -119,7 +119,7 @@ final class RandomAggregates(seed: Long) {
   }
 
   private def anyType: DataType =
-    Seq(anyNumber, anyNumber, anyDecimal, DateType, TimestampType, StringType, BooleanType, FloatType)(random.nextInt(8))
+    Seq(anyNumber, anyNumber, anyDecimal, anyDecimal, DateType, DateType, TimestampType, StringType, BooleanType, FloatType)(random.nextInt(10))
 
   def table(spark: SparkSession): DataFrame = {
     val rows = (0 until rowCount).map(i => Row.fromSeq(columns.map(_.value(i / rowsPerBatch / 3))))
@@ -152,7 +152,7 @@ final class RandomAggregates(seed: Long) {
     }
   }
 
-  private def filter: String = random.nextInt(6) match {
+  private def filter: String = random.nextInt(8) match {
     case 0 => s"($simple or $simple)"
     case 1 => s"not ($simple ${one(Seq("and", "or"))} $simple)"
     case _ => simple
@@ -175,7 +175,7 @@ final class RandomAggregates(seed: Long) {
     }
   }
 
-  private def aggregate: String = plain + (if (random.nextInt(5) == 0) s" filter (where $filter)" else "")
+  private def aggregate: String = plain + (if (random.nextInt(8) == 0) s" filter (where $filter)" else "")
 
   private def plain: String = random.nextInt(8) match {
     case 0 => "count(*)"
