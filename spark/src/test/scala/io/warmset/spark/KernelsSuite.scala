@@ -71,8 +71,8 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
 
   test("conditions in filters, in choices, and of aggregates") {
     withFacts {
-      for (filter <- Seq("i = 3 or s = 's1'", "not (i > 100 and t = 't1') or u like '%ab%'", "t is null and substring(u, 1, 2) in ('a0', 'b1', 'c')",
-          "case when i > 10 then b8 else sm end > 2 and coalesce(i, b8) < 300")) {
+      for (filter <- Seq("i = 3 or s = 's1'", "not (i > 100 and t = 't1') or u like '%ab%'",
+          "t is null and substring(u, 1, 2) in ('a0', 'b1', 'c')", "case when i > 10 then b8 else sm end > 2 and coalesce(i, b8) < 300")) {
         assert(compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = true).nonEmpty)
       }
       val conditions = Seq("i = 3 or s = 's1'", "not (i > 100 and t = 't1')", "i is null or i < 20", "t is null", "t like 't1%'",

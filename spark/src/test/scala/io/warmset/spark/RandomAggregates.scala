@@ -119,7 +119,7 @@ final class RandomAggregates(seed: Long) {
   }
 
   private def anyType: DataType =
-    Seq(anyNumber, anyNumber, anyDecimal, anyDecimal, DateType, DateType, TimestampType, StringType, BooleanType, FloatType)(random.nextInt(10))
+    one(Seq(anyNumber, anyNumber, anyDecimal, anyDecimal, DateType, DateType, TimestampType, StringType, BooleanType, FloatType))
 
   def table(spark: SparkSession): DataFrame = {
     val rows = (0 until rowCount).map(i => Row.fromSeq(columns.map(_.value(i / rowsPerBatch / 3))))
