@@ -143,11 +143,12 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
             "if(id % 2 = 0, 1, -1) * (cast(repeat('9', 38) as decimal(38,0)) - id) w")) {
           val sums = "sum(a * b), sum(l), sum(w), avg(w), sum(a * b - 5)"
           for (of <- Seq(s"k, sum(us), sum(us - 5), $sums from facts where a > 0 group by k", s"$sums from facts")) {
-            assert(batches(s"select count(*), $of") == (40, 0), of)
+            val (native, byRows) = batches(s"select count(*), $of")
+            assert(native == 40 && byRows == 0, s"$ansi, $of: $native, $byRows")
           }
-          // These leave their type: an error, or a sum that wraps.
-          val (native, byRows) = batches("select sum(us), count(*) from facts")
-          assert(if (ansi == "true") byRows > 0 else native == 40)
+          // These leave their type: an error, of whose task nothing is counted, or a sum that wraps.
+          val (native, _) = batches("select sum(us), count(*) from facts")
+          assert(ansi == "true" || native == 40, native)
         }
       }
     }
