@@ -31,7 +31,7 @@ from harness.machine import ROOT, Run, commit, describe, disk_speed
 from harness.progress import Progress
 from options import Options, Size, parse
 
-# A stock engine that on no query of its last trial comes within this of the best is not played in the rounds.
+# A stock engine that on no query of round 0 comes within this of the best is not played in further rounds.
 HOPELESS = 1.5
 
 
@@ -62,7 +62,13 @@ class Bench:
         if self.options.again or not path.exists():
             return None
         raw = json.loads(path.read_text())
-        return raw if raw.get("kept") == self.options.kept() else None
+        wanted, found = self.options.kept(), raw.get("kept") or {}
+        sizes = {name: rest for name, *rest in found.get("sizes", [])}
+        alike = all(found.get(name) == wanted[name] for name in ("quick", "form", "passes", "candidates"))
+        if not alike or any(sizes.get(name, rest) != rest for name, *rest in wanted["sizes"]):
+            return None
+        # More rounds, engines or sizes are added to what there is.
+        return {**raw, "kept": wanted, "options": asdict(self.options)}
 
     def save(self) -> None:
         """Writes down what there is, and raises `Unfinished` if no time is left."""
@@ -87,28 +93,23 @@ class Bench:
 
         return search.best(engine, size, self.options, Saving(self.raw["trials"], self.save), trial)
 
-    def contenders(self, size: Size) -> list[str]:
-        """Warmset, the stock engines that may be the best on some query, and the peers."""
-        last = {each["engine"]: job.seconds_of(each["passes"][-1]) for each in self.raw["trials"]
-                if each["rung"] == 1 and each["size"] == size.name and each["passes"]}  # fmt: skip
-        stock = [engine for engine in self.options.engines if engine in last]
-        if not stock:
-            return ["warmset", *self.options.engines, *self.options.peers]
-        least = {query: min(last[engine].get(query, float("inf")) for engine in stock) for query in work.NAMES}
-        kept = [
-            engine
-            for engine in self.options.engines
-            if engine in ("stock", "parquet")
-            or any(last.get(engine, {}).get(query, float("inf")) <= HOPELESS * least[query] for query in work.NAMES)
-        ]
-        return ["warmset", *kept, *self.options.peers]
+    def contenders(self, size: Size, number: int) -> list[str]:
+        """Warmset, the peers, and the stock engines: after round 0 those that may be the best on some query."""
+        stock = list(self.options.engines)
+        found = figures.SizeFigures.of([each for each in self.raw["jobs"] if each["round"] == 0], size.name)
+        if number > 0 and found.stock():
+            seconds = {engine: {query: found.seconds(engine, query) for query in work.NAMES} for engine in stock}
+            least = {query: min(seconds[engine][query] for engine in found.stock()) * HOPELESS for query in work.NAMES}
+            near = [engine for engine in stock if any(seconds[engine][query] <= least[query] for query in work.NAMES)]
+            stock = [engine for engine in stock if engine in ("stock", "parquet", *near)]
+        return ["warmset", *stock, *self.options.peers]
 
     def rounds(self) -> list[tuple[str, str, int]]:
         """Plays the whole jobs; answers with what had to be played: size, engine, round."""
         expected = []
         for number in range(self.options.rounds):
             for size in self.options.sizes:
-                engines = self.contenders(size)
+                engines = self.contenders(size, number)
                 turn = number % len(engines)
                 for engine in [*engines[turn:], *engines[:turn]]:
                     expected.append((size.name, engine, number))
@@ -116,23 +117,29 @@ class Bench:
         return expected
 
     def one_job(self, size: Size, engine: str, number: int) -> None:
-        """Plays a whole job that was not played yet, with the device measured before it."""
+        """Plays a whole job that was not played yet, with the device measured before and after Warmset's."""
         if any(
             (each["size"], each["engine"], each["round"]) == (size.name, engine, number) for each in self.raw["jobs"]
         ):
             return
         setting = None if engine in self.options.peers else self.best(engine, searched(size, self.options))
         self.progress.step(f"round {number}, {size.name}: {choices.TITLES[engine]}")
-        key = f"{size.name}/{number}"
+        speeds = self.raw["devices"].setdefault(f"{size.name}/{number}", [])
         if engine == "warmset":
-            self.raw["devices"].setdefault(key, []).append(disk_speed(self.scratch)["read_bytes_per_s"])
+            speeds.append(disk_speed(self.scratch)["read_bytes_per_s"])
         played = self.play(size, engine, setting, self.options.passes, work.NAMES)
         if engine == "warmset":
-            self.raw["devices"][key].append(disk_speed(self.scratch)["read_bytes_per_s"])
+            speeds.append(disk_speed(self.scratch)["read_bytes_per_s"])
         whole = job.whole_s(played)
         self.progress.note(f"  {whole and round(whole, 1)} s; {played['died'] or ''}")
+        if played["died"] and number == 0 and setting is not None:
+            self.raw["trials"].append({"rung": search.WHOLE, **played, "size": searched(size, self.options).name})
+            if self.best(engine, searched(size, self.options)) != setting:
+                self.save()
+                return self.one_job(size, engine, number)
         self.raw["jobs"].append({"round": number, **played})
         self.save()
+        return None
 
 
 class Saving(list):

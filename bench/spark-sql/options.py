@@ -15,7 +15,7 @@ FORMS = ("raw", "double")
 PARTS = ("search", "rounds", "sizes", "half")
 PEERS = ("duckdb", "polars")
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
-SCALE, LIMIT_MIB = 2.25, 1280
+SCALE, LIMIT_MIB, FITS_MIB = 2.7, 1536, 7168
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Options:
         return "".join(f"-{name}" for name in names)
 
     def kept(self) -> dict:
-        """What a run must have in common with the one that it goes on with."""
+        """What a run is of, for its page and for the command that goes on with it."""
         return {
             "quick": self.quick, "form": self.form, "rounds": self.rounds, "passes": self.passes,
             "candidates": self.candidates, "engines": list(self.engines), "peers": list(self.peers),
@@ -93,7 +93,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     scale = given.scale or (0.05 if quick else SCALE)
     limit = (given.limit or LIMIT_MIB) * MIB
     sizes = (
-        Size("fits", scale, (given.fits or (2048 if quick else 6144)) * MIB),
+        Size("fits", scale, (given.fits or (2048 if quick else FITS_MIB)) * MIB),
         Size("twice", scale, limit),
         Size("four", 2 * scale, limit),
     )

@@ -202,8 +202,8 @@ with the least and the largest beside them; the interval of the geometric mean c
 timings. The device gave {device} to O_DIRECT reads at its best queue depth, measured before and after each of
 Warmset's jobs.
 
-{search_text(kept)} Stock engines that in their last trial came on no
-query within 1.5 times the best one are not played further, but for `cache()` and Parquet. DuckDB has four fifths of
+{search_text(kept)} Stock engines that in their first whole job came on
+no query within 1.5 times the best one are not played further, but for `cache()` and Parquet. DuckDB has four fifths of
 the limit.
 """
 
@@ -213,6 +213,8 @@ def search_text(kept: dict) -> str:
     if kept["candidates"] == 1:
         return "Settings were not searched: each engine has Spark's own, and the Parallel collector."
     return f"""Settings come from a search by successive halving with the same number of trials for Warmset and each
-stock engine: {kept["candidates"]} settings, Spark's own and others drawn at random (heap and so the page cache's share,
-collector, `spark.memory.fraction`, `storageFraction`, batch size, codec, partition size), play the caching and
-{len(work.SAMPLE)} queries; the best third plays all. At `four` the settings of `twice` are used."""
+stock engine: {kept["candidates"]} settings play the caching and {len(work.SAMPLE)} queries, Spark's own and others that
+each change a part of it at random (heap and so the page cache's share, collector, `spark.memory.fraction`,
+`storageFraction`, batch size, codec, partition size, partitions after a shuffle; for Warmset, too, what it does for
+whole queries). Where a whole job is not finished with the best one, the next one is taken. At `four` the settings of
+`twice` are used."""

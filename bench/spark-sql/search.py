@@ -1,8 +1,9 @@
 """The search for an engine's best setting: successive halving, with the same number of trials for every engine.
 
 The first rung plays all candidates: a job that caches all tables and plays a sample of the queries. The best third goes
-on to whole jobs of one pass over all queries. The best of these is the engine's setting. What is compared is the job
-that the benchmark times: caching, and the passes at the pace of those that were played.
+on to whole jobs of one pass over all queries, if it is more than one. The best of these is the engine's setting, and
+the next one if its first whole job is not finished. What is compared is the job that the benchmark times: caching, and
+the passes at the pace of those that were played.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from choices import Setting, drawn
 from options import Options, Size
 
 PART_KEPT = 3
+# In the place of a rung's number: a whole job that was not finished, though the trials before it were.
+WHOLE = "whole"
 
 
 def rungs(options: Options) -> list[tuple[int, tuple[str, ...], int]]:
     """Of each rung: how many settings, which queries, and how many passes over them."""
-    kept = max(1, options.candidates // PART_KEPT)
-    first = (options.candidates, work.SAMPLE, 2)
+    kept = options.candidates // PART_KEPT
+    found = [(options.candidates, work.SAMPLE, 1), (kept, work.NAMES, 1)]
     # One candidate needs no comparison.
-    return [] if options.candidates == 1 else [first, (kept, work.NAMES, 1)]
+    return [each for each in found if each[0] > 1]
 
 
 def trials(options: Options) -> int:
@@ -45,18 +48,18 @@ def best(
     """The engine's best setting at this size; `known` are the trials so far, and gets those that are played."""
     found = drawn(engine, options.candidates)
     for number, (count, names, passes) in enumerate(rungs(options)):
-        found = found[:count]
         costs = {}
-        for setting in found:
+        for setting in found[:count]:
             trial = next((each for each in known if matches(each, number, setting, size)), None)
             if trial is None:
                 trial = {"rung": number, **play(setting, names, passes)}
                 known.append(trial)
             costs[setting] = cost_s(trial, options.passes)
-        found = sorted(found, key=costs.__getitem__)
-    return found[0]
+        found = [*sorted(costs, key=costs.__getitem__), *found[count:]]
+    died = [setting for setting in found if any(matches(each, WHOLE, setting, size) for each in known)]
+    return next((setting for setting in found if setting not in died), found[0])
 
 
-def matches(trial: dict, rung: int, setting: Setting, size: Size) -> bool:
+def matches(trial: dict, rung: int | str, setting: Setting, size: Size) -> bool:
     """Whether this trial is of that setting, in that rung."""
     return trial["rung"] == rung and trial["setting"] == setting.raw() and trial["size"] == size.name
