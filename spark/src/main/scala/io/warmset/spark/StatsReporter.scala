@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
+import io.warmset.region.NativeLibrary
 import io.warmset.spark.ui.ReportJson
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.internal.Logging
@@ -64,16 +65,20 @@ private[spark] final class StatsReporter(holder: StoreHolder.Running, context: P
 /** What an executor says that must have a store, and has none. */
 final case class StoreRefused(executorId: String, why: String) extends Serializable
 
+/** What an executor says in which native code cannot be called. */
+final case class LibraryMissing(executorId: String) extends Serializable
+
 private[spark] object StatsReporter extends Logging {
   /** RDDs that a report lists, the largest: enough for a page, and a bound for the message. */
   private val RddsMax = 500
 
-  /** Tells the driver that this executor has no store, and why. */
+  /** Tells the driver that this executor has no store, and why; and whether it has no native library either. */
   def sendProblem(context: PluginContext, cause: Throwable): Unit =
     try {
       val why = Option(cause.getMessage).getOrElse(cause.toString)
       val json = new ObjectMapper().createObjectNode().put("problem", why).toString
       context.send(StatsReport(context.executorID, System.currentTimeMillis, json, "[]"))
+      if (!NativeLibrary.isLoaded) context.send(LibraryMissing(context.executorID))
     } catch {
       case NonFatal(failure) => logDebug("The driver was not told", failure)
     }
