@@ -100,12 +100,6 @@ def test_no_tracked_file_is_large():
     assert not large, f"files of more than {FILE_BYTES_MAX} bytes: {large}"
 
 
-def test_the_chart_shows_the_kept_run(tmp_path: Path):
-    """The README's chart is what the script draws of the run's figures."""
-    subprocess.run([sys.executable, ROOT / "scripts" / "chart.py", tmp_path / "chart.svg"], check=True)
-    assert (tmp_path / "chart.svg").read_text() == (ROOT / "docs" / "reference" / "cached-scans.svg").read_text()
-
-
 def test_code_is_for_the_rust_that_the_manifest_names():
     """Let chains came with Rust 1.88; no older compiler is at hand to say so."""
     oldest = re.search(r'^rust-version = "1\.(\d+)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
