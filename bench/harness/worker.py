@@ -6,6 +6,7 @@ It measures and reports; it decides nothing. Requests and answers are described 
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -145,15 +146,27 @@ class Worker:
         beans = self.jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
         return {
             "collection_ms": sum(bean.getCollectionTime() for bean in beans),
+            "cpu_s": self.cpu_s(),
             "warmset": self.warmset(),
             "started": time.perf_counter(),
         }
+
+    def cpu_s(self) -> float:
+        """Processor time of the JVM: tasks, collections, compilation."""
+        pid = self.jvm.java.lang.ProcessHandle.current().pid()
+        # After the name, which ends in the last bracket: utime and stime are fields 14 and 15 of proc_pid_stat(5).
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def since(self, before: dict) -> dict:
         """What has passed since the reading."""
         seconds = time.perf_counter() - before["started"]
         after = self.reading()
-        passed = {"seconds": seconds, "collection_s": (after["collection_ms"] - before["collection_ms"]) / 1000}
+        passed = {
+            "seconds": seconds,
+            "collection_s": (after["collection_ms"] - before["collection_ms"]) / 1000,
+            "cpu_s": after["cpu_s"] - before["cpu_s"],
+        }
         if before["warmset"] is not None:
             passed["read_bytes"] = after["warmset"]["read_bytes_total"] - before["warmset"]["read_bytes_total"]
             passed["wait_s"] = (after["warmset"]["wait_ns_total"] - before["warmset"]["wait_ns_total"]) / 1e9

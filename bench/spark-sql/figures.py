@@ -41,6 +41,18 @@ class SizeFigures:
         """The median of them; NaN of none."""
         return median_or_nan(self.steady(engine, query))
 
+    def cpu_ratio(self, engine: str) -> float:
+        """The geometric mean over the queries of the engine's processor time over Warmset's, steady; NaN if unknown."""
+        found = {}
+        for name in (engine, "warmset"):
+            passes = [one for each in self.jobs.get(name, []) for one in each["passes"][1:]]
+            found[name] = {
+                query: median_or_nan([one[query]["cpu_s"] for one in passes if one.get(query, {}).get("cpu_s")])
+                for query in work.NAMES
+            }
+        ratios = [found[engine][query] / found["warmset"][query] for query in work.NAMES]
+        return geomean([ratio for ratio in ratios if not math.isnan(ratio)])
+
     def finished(self) -> list[str]:
         """Engines all of whose jobs were finished."""
         return [
@@ -187,5 +199,10 @@ def result(raw: dict) -> dict:
         "half_memory_ok": (raw.get("half") or {}).get("ok"),
         "answers_equal": False if unequal(jobs) else True if compared(jobs) else None,
         "queries": len(ratios["twice"] or ratios["fits"]),
+        **{
+            query: rounded(sizes["fits"].seconds("stock", query) / sizes["fits"].seconds("warmset", query))
+            for query in ("q1", "q6")
+        },
+        "cpu_geomean": rounded(sizes["twice" if ratios["twice"] else "fits"].cpu_ratio("stock")),
         "tuned_trials": len(raw["trials"]),
     }
