@@ -42,7 +42,10 @@ ENGINES = ("stock", "uncompressed", "off_heap", "disk_only", "arrow", "parquet")
 COLLECTORS = ("Parallel", "G1")
 # Of the limit less native memory, as heap: engines whose blocks are elsewhere do with less.
 ON_HEAP, ELSEWHERE = (0.92, 1.0, 0.8), (0.8, 0.7, 0.92)
-HEAPS = {"stock": ON_HEAP, "uncompressed": ON_HEAP, "arrow": (0.7, 0.8, 0.62)}
+HEAPS = {"stock": ON_HEAP, "uncompressed": ON_HEAP, "arrow": (0.7, 0.8, 0.62), "off_heap": (0.35, 0.5, 0.7)}
+# Stock Spark unrolls a block into direct buffers before it counts it as off-heap memory: as much is left to that, or
+# half of what the heap leaves, where it leaves less than twice that.
+UNROLL_BYTES = 512 * MIB
 WARMSET_HEAPS = (0.72, 0.6, 0.8)
 # What Warmset does for whole queries; all of it is off by default.
 WHOLE_QUERIES = ("statistics", "joinFilters", "kernels")
@@ -150,8 +153,7 @@ def spec(setting: Setting, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
     if name == "uncompressed":
         conf["spark.sql.inMemoryColumnarStorage.compressed"] = "false"
     if name == "off_heap":
-        # It unrolls a block into direct buffers before it counts them: with all as its pool it dies at the limit.
-        size = max(POOL_BYTES_MIN, pool // 2)
+        size = max(POOL_BYTES_MIN, pool // 2, pool - UNROLL_BYTES)
         conf |= {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": engines.mib(size)}
     if name == "arrow":
         conf["spark.sql.cache.serializer"] = engines.ARROW

@@ -47,6 +47,8 @@ def play(stage: Stage, size: Size, engine: str, setting: Setting | None, passes:
         "engine": engine,
         "size": size.name,
         "setting": setting and setting.raw(),
+        "version": player.version,
+        "start_s": player.start_s,
         "fill_s": fill_s,
         "fills": fills,
         "storage": storage,
@@ -107,8 +109,9 @@ def whole_s(job: dict) -> float | None:
 
 
 def cache_bytes(job: dict) -> int | None:
-    """What the cache takes: the store's bytes where there is one, else what Spark accounts in memory and on disk."""
+    """What the cache takes: what Spark accounts in memory and on disk, and the store's bytes where there is one."""
     if job["storage"] is None:
         return None
     store = job["storage"]["warmset"]
-    return store["live_bytes"] if store else job["storage"]["memory_bytes"] + job["storage"]["disk_bytes"]
+    ours = store["live_bytes"] if store else 0
+    return ours + job["storage"]["memory_bytes"] + job["storage"]["disk_bytes"]
