@@ -120,7 +120,7 @@ TPC-H `lineitem` at scale {options["scale"]:g} (prices as doubles) is cached by 
 {options["memory"]} MiB of heap) and by Spark with Warmset ({options["memory"]} MiB of heap and pool), and read from
 its Parquet files, without a cache, by a third Spark ({heap} of heap, the rest being page cache). Each is in local mode,
 in a process of its own, {grouped}. The Parquet files are evicted first, so that their pages are charged to the engine
-that reads them again and again. Nothing is tuned: `make bench B=spark-sql` searches for each engine's best setting. Five
+that reads them again and again. Nothing is tuned: `make bench B=spark-sql` searches for the best. Five
 queries are run in interleaved rounds, each as a new query object: one warm-up, then {options["rounds"]} that count. The
 whole job is caching and all timed runs; the others are medians. A cache has paid when what it saves in each query, at
 the medians, has made up for filling it. `raw.json` has every run, the configurations, and what died of what.

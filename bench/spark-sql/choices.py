@@ -6,12 +6,10 @@ the blocks that it put on disk, and for Parquet files), and the pool for Warmset
 
 from __future__ import annotations
 
-import itertools
-import random
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from harness import engines
+from harness import engines, search
 from harness.engines import Spec
 from harness.machine import ROOT
 
@@ -113,18 +111,9 @@ def knobs(engine: str) -> dict[str, tuple]:
 
 def drawn(engine: str, count: int) -> list[Setting]:
     """The default setting, and others that each change a part of its knobs at random; the same ones in every run."""
-    chance = random.Random(f"spark-sql/{engine}")
     values = knobs(engine)
-    found = [Setting(engine, **{name: each[0] for name, each in values.items()})]
-    names = chance.sample(sorted(values), len(values))
-    parts = max(1, min(count - 1, len(names) // 2))
-    for turn in itertools.count():
-        if len(found) >= count:
-            return found
-        changed = names[turn % parts :: parts]
-        other = replace(found[0], **{name: chance.choice(values[name][1:]) for name in changed})
-        if other not in found:
-            found.append(other)
+    first = Setting(engine, **{name: each[0] for name, each in values.items()})
+    return search.drawn(f"spark-sql/{engine}", first, values, count)
 
 
 def spec(setting: Setting, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
