@@ -81,7 +81,7 @@ class Setting:
         if self.serialiser == "kryo" and not self.reference_tracking:
             kept += " no references"
         if (self.memory_fraction, self.storage_fraction) != (0.6, 0.5):
-            kept += f" fractions {self.memory_fraction:g} {self.storage_fraction:g}"
+            kept += f" memory.fraction {self.memory_fraction:g} storageFraction {self.storage_fraction:g}"
         young = f" young {self.young_percent}%" if self.young_percent else ""
         return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector}{young} {self.serialiser}{kept}"
 
