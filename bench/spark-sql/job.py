@@ -15,7 +15,7 @@ import choices
 import work
 from answers import Answers
 from choices import Setting
-from harness import contest
+from harness import coldstart, contest
 from harness.contest import CACHE_TIMEOUT_S, START_TIMEOUT_S, Player
 from options import Options, Size
 
@@ -38,9 +38,13 @@ def play(stage: Stage, size: Size, engine: str, setting: Setting | None, passes:
         spec = choices.peer(engine, size.limit_bytes, options.cpus, scratch)
     else:
         spec = choices.spec(setting, size.limit_bytes, options.cpus, scratch)
+    # It reads the files, which puts them in the page cache, and charges nobody here for it.
+    tables = work.tables(size.scale, options.form)
+    if options.charge_files:
+        coldstart.evict(str(file) for directory in tables.values() for file in directory.iterdir())
     with ExitStack() as stack:
         player = contest.open_player(stack, spec, size.limit_bytes, stage.logs, scratch)
-        fill_s, storage, fills = fill(player, work.tables(size.scale, options.form))
+        fill_s, storage, fills = fill(player, tables)
         timings = [one_pass(stage, player, size, number, names) for number in range(passes) if player.alive]
     complete = [len(each) == len(names) for each in timings]
     return {

@@ -218,11 +218,9 @@ compared as sets. Queries and data are derived from TPC-H; this is no TPC-H resu
 ones.
 
 A job is a new engine, alone on the machine, in a memory cgroup that holds heap, off-heap memory, the Python driver,
-and the page cache of the blocks that it wrote. **The Parquet files are in page cache that the cgroup is not charged
-for**: they were read before each job, outside of it. So filling a cache reads no disk, and Parquet without a cache,
-DuckDB and Polars read from memory, at every size, more than the limit would leave them. A job caches all tables, then
-plays {kept["passes"]} passes; the first is cold, the others are steady. Starting the engine is given beside it. Each
-engine plays {kept["rounds"]} jobs at each size, {order}. Whole jobs are medians, with the
+and the page cache of the blocks that it wrote. {files_text(kept)}
+A job caches all tables, then plays {kept["passes"]} passes; the first is cold, the others are steady. Starting the
+engine is given beside it. Each engine plays {kept["rounds"]} jobs at each size, {order}. Whole jobs are medians, with the
 least and the largest beside them; the interval of the geometric mean comes from resampling each query's timings. A
 stock engine that was killed counts with the queries that it had answered before in a steady pass. The device gave
 {device} to O_DIRECT reads at its best queue depth, measured before and after each of Warmset's jobs.
@@ -231,6 +229,15 @@ stock engine that was killed counts with the queries that it had answered before
 no query within 1.5 times the best one are not played further, but for `cache()` and Parquet. DuckDB has four fifths of
 the limit.
 """
+
+
+def files_text(kept: dict) -> str:
+    """Who is charged for the Parquet files' pages."""
+    if kept.get("charge_files"):
+        return "The Parquet files are evicted before each job, so that it holds their pages, too."
+    return """**The Parquet files are in page cache that the cgroup is not charged for**: they were read before each
+job, outside of it. So filling a cache reads no disk, and Parquet without a cache, DuckDB and Polars read from memory,
+at every size, more than the limit would leave them."""
 
 
 def search_text(kept: dict) -> str:

@@ -182,6 +182,19 @@ def test_what_a_killed_engine_had_answered_counts_and_one_timing_has_no_interval
     assert bench["figures"].limits(twice, twice, [1e9])["q1"]["ratio"] == 1.5, "a job that was cut off says nothing"
 
 
+def test_files_are_charged_to_the_engine_that_reads_them(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    evicted = []
+    (tmp_path / "part.parquet").write_bytes(b"-")
+    monkeypatch.setattr(bench["job"].coldstart, "evict", lambda paths: evicted.append(sorted(set(paths))))
+    plain, _ = run(bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1")
+    assert not evicted
+    charged, _ = run(bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1", "--charge-files")
+    assert len(evicted) == len(charged.raw["jobs"]) and all(str(tmp_path / "part.parquet") in each for each in evicted)
+    assert charged.file == plain.file.replace(".json", "-charged.json")
+    pages = [bench["report"].readme(each.raw, each.file) for each in (plain, charged)]
+    assert ["not charged" in page.replace("\n", " ") for page in pages] == [True, False]
+
+
 def test_off_heap_has_room_for_its_cache(bench):
     choices = bench["choices"]
     limit = 7168 * MIB
