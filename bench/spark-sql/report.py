@@ -72,7 +72,8 @@ def whole_table(raw: dict, size: str) -> str:
         first = median(sum(seconds_of(each["passes"][0]).values()) for each in jobs if each["complete"])
         even = found.break_even(engine)
         size_bytes = found.cache_bytes(engine)
-        paid = "–" if engine not in (*ENGINES[:-1], "warmset") else "never" if even is None else f"{even:.0f}"
+        comparable = engine in (*ENGINES[:-1], "warmset") and found.pace_s("parquet") is not None
+        paid = "–" if not comparable else "never" if even is None else f"{even:.0f}"
         failed = f" ({len(whole)} of {len(jobs)} jobs; {why(jobs)})" if len(whole) < len(jobs) else ""
         starts = [job["start_s"] for job in jobs if job.get("start_s")]
         lines.append(
@@ -220,8 +221,8 @@ ones.
 A job is a new engine, alone on the machine, in a memory cgroup that holds heap, off-heap memory, the Python driver,
 and the page cache of the blocks that it wrote. {files_text(kept)}
 A job caches all tables, then plays {kept["passes"]} passes; the first is cold, the others are steady. Starting the
-engine is given beside it. Each engine plays {kept["rounds"]} jobs at each size, {order}. Whole jobs are medians, with the
-least and the largest beside them; the interval of the geometric mean comes from resampling each query's timings. A
+engine is given beside it. Each engine plays {kept["rounds"]} jobs at each size, {order}. Whole jobs are medians, with
+the least and the largest beside them; the interval of the geometric mean comes from resampling each query's timings. A
 stock engine that was killed counts with the queries that it had answered before in a steady pass. The device gave
 {device} to O_DIRECT reads at its best queue depth, measured before and after each of Warmset's jobs.
 
