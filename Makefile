@@ -79,6 +79,7 @@ bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 
 .PHONY: bench-python
 bench-python: $(INSTALLED) .venv-package/.peers
+	@cargo build -q --release --locked -p region-scan
 	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-tier-daemon
@@ -98,6 +99,7 @@ test: test-rust test-loom test-simulated test-miri test-tier test-direct test-sp
 	@echo "SKIPPED test-release: two cross builds and an emulator take a quarter of an hour; make test-full has it" >&2
 
 .PHONY: test-full
+test-full: PACKAGE_ARGS ?= --kills=200
 test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-torch ## The same with a second Spark in all suites, PyTorch, a release and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full
 	$(MAKE) test-bench test-bench-spark

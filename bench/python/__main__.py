@@ -1,7 +1,8 @@
 """`make bench B=python`: epochs over an array twice a cgroup's limit, by a store and by what else keeps arrays.
 
 Each way runs in a child process in a cgroup (page cache included): it writes its own file from a source that is
-evicted first, then reads it five times. It ends with `result: {json}`.
+evicted first, then reads it five times. What was run is written down at once, and the same command goes on with what is
+missing. It ends with `result: {json}`.
 """
 
 from __future__ import annotations
@@ -11,142 +12,180 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import figures
+from figures import COLUMNS, EPOCHS, ORDERS
 from harness.ending import end_in_order
-from harness.groups import memory_group, why_none
-from harness.machine import ROOT, Run, describe
-from harness.statistics import median_of
+from harness.groups import find_place, memory_group, why_none
+from harness.machine import ROOT, Run, commit, describe, disk_speed
+from harness.progress import Progress
 
 WORKER = Path(__file__).with_name("ways.py")
 PACKAGE = ROOT / ".venv-package" / "bin" / "python"
-OTHERS = ("memmap", "memmap-advised", "joblib", "arrow", "lmdb", "lance", "parquet")
-WAYS = ("warmset", *OTHERS)
-COLUMNS = 128
-EPOCHS = 5
 # What a child needs beside the data: the interpreter, its libraries and a batch or two.
-CHILD_BYTES = 256 << 20
-README = """# python
-
-`make bench B=python{quick}`, on the machine described in `raw.json`, which has all figures.
-
-An array of float32, {rows:,} rows of {columns}, {data_gib:.2f} GiB, in a cgroup of {limit_gib:.2f} GiB that
-counts page cache. Each way writes its file from the same source, evicted before, and reads it {epochs} times in parts
-of 4096 rows, in order and in shuffled order; what is computed is the sum of each part. **warmset** is
-`store.put(..., batch_rows=4096)` and `store.scan(...)` with {memory_mib} MiB, **memmap** a `numpy.memmap`,
-**memmap-advised** the same with `madvise(MADV_WILLNEED)` two parts ahead, **joblib** joblib's mapping, **arrow** a
-mapped Arrow IPC file, **lmdb** a key for each part, read in place, **lance** a scan or a range of rows for each part,
-**parquet** row groups read again (no compression, no dictionaries). Figures are seconds, medians of {rounds} runs that
-take turns.
-
-{table}
-"""
+CHILD_BYTES = 128 << 20
 
 
-def child(way: str, order: str, room: Path, options: argparse.Namespace, limit: int) -> dict:
+class Unfinished(Exception):
+    """The time that was given is over."""
+
+
+class Bench:
+    """One run, and what it has measured so far."""
+
+    def __init__(self, options: argparse.Namespace, run: Run, progress: Progress) -> None:
+        self.run, self.progress = run, progress
+        self.end = None if options.minutes is None else time.monotonic() + options.minutes * 60
+        self.room = options.dir / "warmset-bench-python"
+        self.source = self.room / "source.npy"
+        limit = options.limit_mib << 20
+        rows = 2 * limit // (4 * COLUMNS)
+        kept = {
+            "quick": options.quick, "limit_bytes": limit, "memory_bytes": limit - CHILD_BYTES, "rows": rows,
+            "data_bytes": rows * 4 * COLUMNS, "rounds": options.rounds,
+        }  # fmt: skip
+        self.raw = None if options.again else self.earlier(kept)
+        if self.raw is None:
+            shutil.rmtree(self.room, ignore_errors=True)
+            self.raw = {
+                "machine": describe(), "kept": kept, "runs": [], "devices": {}, "compute": {}, "package": None,
+            }  # fmt: skip
+        self.room.mkdir(parents=True, exist_ok=True)
+
+    def earlier(self, kept: dict) -> dict | None:
+        """What an earlier command of this day measured, if it asked for the same and did not finish."""
+        path = self.run.directory / "raw.json"
+        if not path.exists():
+            return None
+        raw = json.loads(path.read_text())
+        return raw if raw.get("kept") == kept and "result" not in raw else None
+
+    def save(self) -> None:
+        """Writes down what there is, and raises `Unfinished` if no time is left."""
+        self.run.write("raw.json", self.raw)
+        if self.end is not None and time.monotonic() > self.end:
+            raise Unfinished
+
+    def measure(self) -> None:
+        """Plays all that was not played yet."""
+        kept = self.raw["kept"]
+        if not self.source.exists():
+            self.progress.step("making the source")
+            worker("source", "", str(self.source), str(kept["rows"]), str(COLUMNS))
+        for number in range(kept["rounds"]):
+            if str(number) not in self.raw["compute"]:
+                found = worker("compute", "", "", str(kept["rows"]), str(COLUMNS))
+                self.raw["compute"][str(number)] = found["seconds"]
+                self.save()
+            for order in ORDERS:
+                for way in figures.contenders(self.raw, order, number):
+                    self.play(number, way, order)
+        if self.raw["package"] is None:
+            self.progress.step("what fits in memory")
+            self.raw["package"] = worker("package", "", "", str(self.room))
+            self.save()
+
+    def play(self, number: int, way: str, order: str) -> None:
+        """One way in one order that was not played yet, with the device measured around the store."""
+        played = {"round": number, "way": way, "order": order}
+        if any(played.items() <= run.items() for run in self.raw["runs"]):
+            return
+        self.progress.step(f"round {number + 1}: {way}, {order}")
+        speeds = [self.device()] if way == "warmset" else []
+        found = child(way, order, self.source, self.raw["kept"])
+        if way == "warmset":
+            self.raw["devices"][f"{order}/{number}"] = [*speeds, self.device()]
+        self.raw["runs"].append({**played, "commit": commit(), **found})
+        self.progress.note(f"  {found['whole_s']:.1f} s")
+        self.save()
+
+    def device(self) -> float:
+        """Bytes per second that the disk gives at most, now."""
+        return disk_speed(self.room)["read_bytes_per_s"]
+
+
+def worker(*arguments: str) -> dict:
+    """Runs a part that needs no cgroup; answers with what it prints."""
+    done = subprocess.run([str(PACKAGE), str(WORKER), *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(arguments)}: exit code {done.returncode}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout or "{}")
+
+
+def child(way: str, order: str, source: Path, kept: dict) -> dict:
     """Runs one way in a group of its own."""
-    directory = room / way
+    directory = source.parent / way
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    command = [str(PACKAGE), str(WORKER), way, order, str(room / "source.npy"), str(directory)]
-    command += [str(EPOCHS), str(limit - CHILD_BYTES)]
-    with memory_group(f"{way}-{order}", limit) as group:
+    command = [str(PACKAGE), str(WORKER), way, order, str(source), str(directory)]
+    command += [str(EPOCHS), str(kept["memory_bytes"])]
+    with memory_group(f"{way}-{order.replace(' ', '-')}", kept["limit_bytes"]) as group:
         if group is None:
-            sys.exit(f"bench/python: {why_none()}")
+            raise RuntimeError(why_none())
         done = subprocess.run(command, capture_output=True, text=True, preexec_fn=group.enter)
         if done.returncode != 0:
-            raise RuntimeError(f"{way}, {order}: exit code {done.returncode}: {done.stderr[-2000:]}")
+            killed = f", killed by the kernel {group.kills()} times for want of memory" if group.kills() else ""
+            raise RuntimeError(f"{way}, {order}: exit code {done.returncode}{killed}: {done.stderr[-2000:]}")
         found = {**json.loads(done.stdout), "peak_bytes": group.peak_bytes()}
     shutil.rmtree(directory)
     return found
 
 
-def figures(runs: dict, package: dict) -> dict:
-    """The ratios that the README and the issue tracker name."""
-
-    def seconds(way: str, order: str, what: str) -> float:
-        return median_of([run[what] for run in runs[order][way]])
-
-    def best(order: str, what: str) -> float:
-        return min(seconds(other, order, what) for other in OTHERS)
-
-    later = {order: seconds("warmset", order, "later_s") for order in runs}
-    return {
-        "sequential": round(best("in order", "later_s") / later["in order"], 3),
-        "whole": round(best("in order", "whole_s") / seconds("warmset", "in order", "whole_s"), 3),
-        "shuffled": round(best("shuffled", "later_s") / later["shuffled"], 3),
-        **package,
-    }
-
-
-def table(runs: dict) -> str:
-    """Markdown, a row for each way."""
-    rows = ["| way | order | fill | first epoch | later epochs, mean | whole |", "|---|---|---|---|---|---|"]
-    for order, ways in runs.items():
-        for way, found in ways.items():
-            cells = [
-                median_of([run[key] for run in found]) / (EPOCHS - 1 if key == "later_s" else 1)
-                for key in ("fill_s", "first_s", "later_s", "whole_s")
-            ]
-            rows.append(f"| {way} | {order} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |")
-    return "\n".join(rows)
-
-
-def parse() -> argparse.Namespace:
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="make bench B=python", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a quarter of the data, one run")
+    parser = argparse.ArgumentParser(
+        prog="make bench B=python", description="Epochs over an array of twice a cgroup's limit, way by way"
+    )
+    parser.add_argument("--quick", action="store_true", help="a quarter of the data, one round")
     parser.add_argument("--limit-mib", type=int, help="limit of the cgroup (default: 2048; quick: 512)")
-    parser.add_argument("--rounds", type=int, help="runs of each way (default: 3; quick: 1)")
-    parser.add_argument("--dir", type=Path, default=ROOT / "target" / "bench-python", help="where the files go")
-    options = parser.parse_args()
+    parser.add_argument("--rounds", type=int, help="runs of each way that may be the fastest (default: 3; quick: 1)")
+    parser.add_argument("--dir", type=Path, default=ROOT / "target", help="the disk that the files go to")
+    parser.add_argument(
+        "--minutes", type=float, help="stop after the run that ends past this; the same command goes on"
+    )
+    parser.add_argument("--again", action="store_true", help="forget what an earlier command of this day measured")
+    options = parser.parse_args(arguments)
     options.limit_mib = options.limit_mib or (512 if options.quick else 2048)
     options.rounds = options.rounds or (1 if options.quick else 3)
+    options.again = options.again or options.quick
     return options
 
 
-def main() -> None:
-    """Measures all ways in turns, keeps the figures and prints the result."""
+def main() -> int:
+    """Measures all ways in turns, keeps the figures and prints the result; exit code 1 if they cannot be right."""
     options = parse()
     end_in_order()
-    room: Path = options.dir
-    shutil.rmtree(room, ignore_errors=True)
-    room.mkdir(parents=True)
-    limit = options.limit_mib << 20
-    rows = 2 * limit // (4 * COLUMNS)
+    if find_place() is None:
+        print(f"bench/python: {why_none()}", file=sys.stderr)
+        return 1
+    progress = Progress(total=2 * len(figures.WAYS) * options.rounds + 2)
+    bench = Bench(options, Run.create("python", options.quick), progress)
     try:
-        make = [str(PACKAGE), str(WORKER), "source", "", str(room / "source.npy"), str(rows), str(COLUMNS)]
-        subprocess.run(make, check=True)
-        runs: dict = {order: {way: [] for way in WAYS} for order in ("in order", "shuffled")}
-        for number in range(options.rounds):
-            for order, ways in runs.items():
-                for way, found in ways.items():
-                    found.append(child(way, order, room, options, limit))
-                    spent = found[-1]
-                    print(f"round {number + 1}: {way}, {order}: {spent['whole_s']:.1f} s", file=sys.stderr)
-        small = [str(PACKAGE), str(WORKER), "package", "", "", str(room)]
-        package = json.loads(subprocess.run(small, check=True, capture_output=True, text=True).stdout)
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
-    run = Run.create("python", options.quick)
-    run.write("raw.json", {"machine": describe(), "limit_bytes": limit, "rows": rows, "runs": runs, "package": package})
-    run.write(
-        "README.md",
-        README.format(
-            quick=" QUICK=1" if options.quick else "",
-            rows=rows,
-            columns=COLUMNS,
-            data_gib=2 * limit / 2**30,
-            limit_gib=limit / 2**30,
-            epochs=EPOCHS,
-            memory_mib=(limit - CHILD_BYTES) >> 20,
-            rounds=options.rounds,
-            table=table(runs),
-        ),
-    )
-    print(f"raw figures: {run.shown('raw.json')}", file=sys.stderr)
-    print("result:", json.dumps({"python": figures(runs, package)}))
+        bench.measure()
+    except Unfinished:
+        progress.finish()
+        print(f"parts are left: run the same command again; its source is kept in {bench.room}", file=sys.stderr)
+        return 0
+    except BaseException:
+        shutil.rmtree(bench.room, ignore_errors=True)
+        raise
+    shutil.rmtree(bench.room)
+    progress.finish()
+    raw = bench.raw
+    raw["limit"] = figures.limits(raw)
+    raw["faults"] = figures.faults(raw)
+    raw["result"] = figures.result(raw)
+    bench.run.write("raw.json", raw)
+    bench.run.write("README.md", figures.readme(raw))
+    print(figures.table(raw), figures.limit_table(raw), sep="\n\n")
+    for fault in raw["faults"]:
+        print(f"FAULT: {fault}", file=sys.stderr)
+    print(f"raw figures: {bench.run.shown('raw.json')}", file=sys.stderr)
+    print("result:", json.dumps({"python": raw["result"]}))
+    return 1 if raw["faults"] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

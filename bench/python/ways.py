@@ -2,25 +2,33 @@
 
 usage: ways.py WAY ORDER SOURCE DIRECTORY EPOCHS MEMORY_BYTES
        ways.py source "" PATH ROWS COLUMNS
+       ways.py compute "" "" ROWS COLUMNS
        ways.py package "" "" DIRECTORY
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
 import os
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from harness.coldstart import evict
 
 ROWS = 4096
+# How many parts the others ask for before the one that they use: with 8, a mapped array is slower than with 4.
+AHEAD = 4
 Reader = Callable[[list[int]], Iterator[np.ndarray]]
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def orders(parts: int, epochs: int, order: str) -> list[list[int]]:
@@ -40,26 +48,44 @@ def part_of(mapped: np.ndarray, number: int) -> np.ndarray:
     return mapped[number * ROWS : (number + 1) * ROWS]
 
 
-def memmap(source: np.ndarray, directory: Path, advised: bool = False) -> Reader:
-    """A file of plain rows, mapped; `advised`: each part is announced to the kernel two parts ahead."""
+def ahead(order: list[int], begin: Callable[[int], Any]) -> Iterator[Any]:
+    """What `begin` gives for each number, begun `AHEAD` numbers before it is used."""
+    begun: deque = deque()
+    for number in order:
+        begun.append(begin(int(number)))
+        if len(begun) > AHEAD:
+            yield begun.popleft()
+    while begun:
+        yield begun.popleft()
+
+
+def announced(part: np.ndarray) -> np.ndarray:
+    """A part of a mapped file, after the kernel was told that it will be read."""
+    start = part.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+    length = part.ctypes.data + part.nbytes - start
+    if LIBC.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_WILLNEED) != 0:
+        raise OSError(ctypes.get_errno(), "madvise")
+    return part
+
+
+def threaded(read: Callable[[int], np.ndarray]) -> Reader:
+    """Reads parts in a thread, ahead of who uses them."""
+    pool = ThreadPoolExecutor(1)
+
+    def results(order: list[int]) -> Iterator[np.ndarray]:
+        found: Iterator[Future] = ahead(order, lambda number: pool.submit(read, number))
+        return (future.result() for future in found)
+
+    return results
+
+
+def memmap(source: np.ndarray, directory: Path) -> np.ndarray:
+    """A file of plain rows, mapped."""
     made = np.lib.format.open_memmap(directory / "X.npy", "w+", source.dtype, source.shape)
     for number, part in enumerate(parts_of(source)):
         made[number * ROWS : number * ROWS + len(part)] = part
     made.flush()
-    mapped = np.load(directory / "X.npy", mmap_mode="r")
-    if not advised:
-        return lambda order: (part_of(mapped, n) for n in order)
-    start = mapped.offset % mmap.ALLOCATIONGRANULARITY
-    part_bytes = ROWS * mapped.strides[0]
-
-    def announced(order: list[int]) -> Iterator[np.ndarray]:
-        for place, number in enumerate(order):
-            for ahead in order[place + 1 : place + 3] if place else order[:3]:
-                begin = (start + ahead * part_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
-                mapped._mmap.madvise(mmap.MADV_WILLNEED, begin, min(part_bytes, len(mapped._mmap) - begin))
-            yield part_of(mapped, number)
-
-    return announced
+    return np.load(directory / "X.npy", mmap_mode="r")
 
 
 def joblib(source: np.ndarray, directory: Path) -> Reader:
@@ -68,7 +94,7 @@ def joblib(source: np.ndarray, directory: Path) -> Reader:
 
     joblib.dump(source, directory / "X.joblib")
     mapped = joblib.load(directory / "X.joblib", mmap_mode="r")
-    return lambda order: (part_of(mapped, n) for n in order)
+    return lambda order: ahead(order, lambda n: announced(part_of(mapped, n)))
 
 
 def lmdb(source: np.ndarray, directory: Path) -> Reader:
@@ -84,10 +110,14 @@ def lmdb(source: np.ndarray, directory: Path) -> Reader:
         environment.sync(True)
     environment = lmdb.open(path, map_size=size, readonly=True, lock=False)
     transaction = environment.begin(buffers=True)
-    shape = (-1, source.shape[1])
-    return lambda order: (
-        np.frombuffer(transaction.get(int(n).to_bytes(4, "big")), np.float32).reshape(shape) for n in order
-    )
+
+    def part(number: int) -> np.ndarray:
+        # The binding touches all pages of a value that it gives, without the interpreter's lock.
+        found = np.frombuffer(transaction.get(number.to_bytes(4, "big")), np.float32)
+        return found.reshape(-1, source.shape[1])
+
+    in_thread = threaded(part)
+    return lambda order: map(part, order) if order == sorted(order) else in_thread(order)
 
 
 def lance(source: np.ndarray, directory: Path, memory_bytes: int) -> Reader:
@@ -99,15 +129,19 @@ def lance(source: np.ndarray, directory: Path, memory_bytes: int) -> Reader:
     reader = pa.RecordBatchReader.from_batches(schema, map(batch, parts_of(source)))
     made = lance.write_dataset(reader, str(directory / "X.lance"), max_rows_per_file=len(source))
     # Its read-ahead is memory that it holds itself.
-    options = {"batch_size": ROWS, "batch_readahead": 4, "io_buffer_size": memory_bytes // 4}
+    options = {"batch_size": ROWS, "batch_readahead": AHEAD, "io_buffer_size": memory_bytes // 4}
 
     def values(found: pa.RecordBatch) -> np.ndarray:
         return found.column(0).flatten().to_numpy()
 
+    def part(number: int) -> np.ndarray:
+        (found,) = made.to_batches(offset=number * ROWS, limit=ROWS, **options)
+        return values(found)
+
     def read(order: list[int]) -> Iterator[np.ndarray]:
         if order == sorted(order):
             return map(values, made.to_batches(scan_in_order=True, **options))
-        return (values(found) for n in order for found in made.to_batches(offset=int(n) * ROWS, limit=ROWS, **options))
+        return threaded(part)(order)
 
     return read
 
@@ -127,7 +161,7 @@ def batches(source: np.ndarray) -> tuple:
 
 
 def arrow(source: np.ndarray, directory: Path) -> Reader:
-    """An Arrow IPC file, mapped."""
+    """An Arrow IPC file, mapped. The library announces a batch when it is asked for."""
     import pyarrow as pa
 
     schema, batch = batches(source)
@@ -135,26 +169,48 @@ def arrow(source: np.ndarray, directory: Path) -> Reader:
         for part in parts_of(source):
             writer.write_batch(batch(part))
     reader = pa.ipc.open_file(pa.memory_map(str(directory / "X.arrow")))
-    return lambda order: (reader.get_batch(n).column(0).flatten().to_numpy() for n in order)
+    return lambda order: (found.column(0).flatten().to_numpy() for found in ahead(order, reader.get_batch))
 
 
 def parquet(source: np.ndarray, directory: Path) -> Reader:
-    """Row groups of a Parquet file, read again."""
+    """Row groups of a Parquet file, read again; a row is bytes of a fixed size, which needs no levels."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    schema, batch = batches(source)
+    row = pa.binary(source.itemsize * source.shape[1])
+    schema = pa.schema([pa.field("x", row, nullable=False)])
     options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
     with pq.ParquetWriter(directory / "X.parquet", schema, **options) as writer:
         for part in parts_of(source):
-            writer.write_batch(batch(part), row_group_size=ROWS)
+            data = pa.py_buffer(np.ascontiguousarray(part))
+            column = pa.FixedSizeBinaryArray.from_buffers(row, len(part), [None, data])
+            writer.write_batch(pa.record_batch([column], schema=schema), row_group_size=ROWS)
     file = pq.ParquetFile(directory / "X.parquet", pre_buffer=True)
-    return lambda order: (file.read_row_group(n).column(0).combine_chunks().flatten().to_numpy() for n in order)
+
+    def part(number: int) -> np.ndarray:
+        column = file.read_row_group(number).column(0).combine_chunks()
+        data = np.frombuffer(column.buffers()[1], np.float32).reshape(-1, source.shape[1])
+        return data[column.offset : column.offset + len(column)]
+
+    return threaded(part)
+
+
+def plain(source: np.ndarray, directory: Path) -> Reader:
+    """A mapped file without a word to the kernel."""
+    mapped = memmap(source, directory)
+    return lambda order: (part_of(mapped, n) for n in order)
+
+
+def advised(source: np.ndarray, directory: Path) -> Reader:
+    """A mapped file, each part of which is announced to the kernel."""
+    mapped = memmap(source, directory)
+    return lambda order: ahead(order, lambda n: announced(part_of(mapped, n)))
 
 
 # What each needs beside the array and its directory: some have to be told what memory there is.
 OTHERS: dict[str, Callable[[np.ndarray, Path, int], Reader]] = {
-    "memmap": lambda source, directory, _: memmap(source, directory),
-    "memmap-advised": lambda source, directory, _: memmap(source, directory, advised=True),
+    "memmap": lambda source, directory, _: plain(source, directory),
+    "memmap-advised": lambda source, directory, _: advised(source, directory),
     "joblib": lambda source, directory, _: joblib(source, directory),
     "arrow": lambda source, directory, _: arrow(source, directory),
     "lmdb": lambda source, directory, _: lmdb(source, directory),
@@ -164,10 +220,11 @@ OTHERS: dict[str, Callable[[np.ndarray, Path, int], Reader]] = {
 
 
 def measure(way: str, order: str, source_path: Path, directory: Path, epochs: int, memory_bytes: int) -> dict:
-    """Seconds of the fill and of each epoch."""
+    """Seconds of the fill and of each epoch; of the store also the bytes that each epoch read."""
     evict([str(source_path)])
     source = np.load(source_path, mmap_mode="r")
     parts = -(-len(source) // ROWS)
+    read_bytes = lambda: 0  # noqa: E731
     began = time.perf_counter()
     if way == "warmset":
         import warmset
@@ -175,6 +232,7 @@ def measure(way: str, order: str, source_path: Path, directory: Path, epochs: in
         store = warmset.Store(directory, memory=memory_bytes)
         store.put("X", source, batch_rows=ROWS)
         filled = time.perf_counter()
+        read_bytes = lambda: store.stats()["read_bytes_total"]  # noqa: E731
         readers = [lambda n=n: store.scan("X", shuffle=order == "shuffled", seed=n) for n in range(epochs)]
     else:
         read = OTHERS[way](source, directory, memory_bytes)
@@ -184,33 +242,53 @@ def measure(way: str, order: str, source_path: Path, directory: Path, epochs: in
         filled = time.perf_counter()
         readers = [lambda chosen=chosen: read(chosen) for chosen in orders(parts, epochs, order)]
     del source
-    spent, sums = [], []
+    spent, sums, fetched = [], [], []
     for reader in readers:
+        before = read_bytes()
         start = time.perf_counter()
-        sums.append(sum(float(part.sum(dtype=np.float32)) for part in reader()))
+        sums.append(total(reader()))
         spent.append(time.perf_counter() - start)
+        fetched.append(read_bytes() - before)
     if max(sums) - min(sums) > abs(sums[0]) * 1e-3 + 1:
         raise RuntimeError(f"epochs differ: {sums}")
-    whole = filled - began + sum(spent)
     return {
         "fill_s": filled - began,
         "epochs_s": spent,
         "first_s": spent[0],
         "later_s": sum(spent[1:]),
-        "whole_s": whole,
+        "whole_s": filled - began + sum(spent),
         "sum": sums[0],
+        **({"read_bytes": fetched} if way == "warmset" else {}),
     }
 
 
+def total(parts: Iterator[np.ndarray]) -> float:
+    """What is computed of an epoch."""
+    return sum(float(part.sum(dtype=np.float32)) for part in parts)
+
+
+def compute(rows: int, columns: int) -> dict:
+    """Seconds that the same takes of a plain array in memory: a quarter of the rows, times four."""
+    held = np.ones((rows // 4, columns), np.float32)
+    spent = []
+    for _ in range(6):
+        start = time.perf_counter()
+        total(parts_of(held))
+        spent.append(time.perf_counter() - start)
+    return {"seconds": 4 * sorted(spent[1:])[2]}
+
+
 def make_source(path: Path, rows: int, columns: int) -> None:
-    """Rows that do not compress, made part by part."""
-    made = np.lib.format.open_memmap(path, "w+", np.float32, (rows, columns))
+    """Rows that do not compress, made part by part; the file has its name when it is whole."""
+    aside = path.with_suffix(".part")
+    made = np.lib.format.open_memmap(aside, "w+", np.float32, (rows, columns))
     dice = np.random.default_rng(3)
     for start in range(0, rows, 1 << 16):
         part = made[start : start + (1 << 16)]
         part[:] = dice.standard_normal(part.shape, np.float32)
     made.flush()
-    evict([str(path)])
+    evict([str(aside)])
+    aside.rename(path)
 
 
 def package(directory: Path) -> dict:
@@ -242,6 +320,7 @@ def package(directory: Path) -> dict:
         gets.append(time.perf_counter() - start)
     return {
         "fits": round(theirs / ours, 3),
+        "fits_pairs_s": pairs,
         "get_us": round(sorted(gets)[100] * 1e6, 1),
         "import_ms": round(sorted(imports)[4] * 1e3, 1),
     }
@@ -252,6 +331,8 @@ def main() -> None:
     way, order, source, directory, *rest = sys.argv[1:]
     if way == "source":
         make_source(Path(source), int(directory), int(rest[0]))
+    elif way == "compute":
+        print(json.dumps(compute(int(directory), int(rest[0]))))
     elif way == "package":
         print(json.dumps(package(Path(directory))))
     else:

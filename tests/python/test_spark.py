@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import warmset
 
+BACKEND = Path(__file__).resolve().parents[2] / "python" / "build_backend"
 FIVE_LINES = """
 import sys, warmset.spark
 spark = warmset.spark.builder(memory="64MiB", dir=sys.argv[1]).master("local[2]").getOrCreate()
@@ -76,6 +78,25 @@ def test_what_is_missing_or_wrong_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(ImportError, match="pip install"):
         warmset.spark.builder()
+
+
+def test_a_package_that_is_built_without_a_jdk_has_no_plugin_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("maturin")
+    monkeypatch.syspath_prepend(str(BACKEND))
+    build = importlib.import_module("warmset_build")
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    (jars / "warmset-spark_2.13-0.0.1.jar").write_text("of an earlier build")
+    monkeypatch.setattr(build, "JARS", jars)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("WARMSET_JAR", raising=False)
+    build._plugin()
+    assert not jars.exists() and "without the Spark plugin" in capsys.readouterr().err
+    monkeypatch.setattr(warmset.spark.resources, "files", lambda _: tmp_path)
+    with pytest.raises(FileNotFoundError, match="built where there was no JDK and Maven"):
+        warmset.spark.jar()
 
 
 def test_the_command_is_in_the_wheel_and_finds_its_library(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ SCALARS = [
     (pa.int8(), st.integers(-(2**7), 2**7 - 1)),
     (pa.uint64(), st.integers(0, 2**64 - 1)),
     (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.float16(), st.floats(width=16, allow_nan=False)),
     (pa.float32(), st.floats(width=32, allow_nan=False)),
     (pa.float64(), st.floats(allow_nan=False)),
     (pa.string(), st.text(max_size=20)),
@@ -33,10 +35,14 @@ SCALARS = [
     (pa.binary_view(), st.binary(max_size=30)),
     (pa.binary(5), st.binary(min_size=5, max_size=5)),
     (pa.date32(), st.dates()),
+    (pa.date64(), st.dates()),
+    (pa.time32("s"), st.times()),
     (pa.time64("us"), st.times()),
     (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(datetime.UTC))),
     (pa.duration("us"), st.timedeltas(-TIME, TIME)),
     (pa.month_day_nano_interval(), st.tuples(*[st.integers(-1000, 1000)] * 3)),
+    (pa.decimal32(9, 3), st.decimals(-(10**5), 10**5, places=3)),
+    (pa.decimal64(15, 3), st.decimals(-(10**9), 10**9, places=3)),
     (pa.decimal128(20, 3), st.decimals(-(10**9), 10**9, places=3)),
     (pa.decimal256(50, 3), st.decimals(-(10**9), 10**9, places=3)),
     (pa.dictionary(pa.int16(), pa.string()), st.sampled_from(["red", "green", "blue"])),
@@ -55,6 +61,8 @@ def nested(inner: st.SearchStrategy) -> st.SearchStrategy:
             [
                 (pa.list_(kind), st.lists(values, max_size=3)),
                 (pa.large_list(kind), st.lists(values, max_size=3)),
+                (pa.list_view(kind), st.lists(values, max_size=3)),
+                (pa.large_list_view(kind), st.lists(values, max_size=3)),
                 (pa.list_(kind, 2), st.lists(values, min_size=2, max_size=2)),
                 (pa.struct([("a", kind), ("b", pa.int32())]), st.fixed_dictionaries({"a": values, "b": st.just(1)})),
                 (pa.map_(pa.string(), kind), st.lists(st.tuples(st.text(max_size=3), values), max_size=2)),
@@ -98,6 +106,80 @@ def test_any_table_comes_back(store: warmset.Store, table: pa.Table, rows: int |
     with pa.memory_map(str(store.dir / "t.arrow")) as source:
         assert pa.ipc.open_file(source).read_all().equals(table)
     assert store.verify() == []
+
+
+def of(kind: pa.BaseExtensionType, storage: list) -> pa.Array:
+    return pa.ExtensionArray.from_storage(kind, pa.array(storage, kind.storage_type))
+
+
+# What the strategies above do not draw.
+RARE = {
+    "runs": pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int32()), pa.array(["a", None])),
+    "dense union": pa.UnionArray.from_dense(
+        pa.array([0, 1, 0], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([1, 2]), pa.array(["x"])]
+    ),
+    "sparse union": pa.UnionArray.from_sparse(
+        pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, 3]), pa.array(["x", "y", "z"])]
+    ),
+    "views of one list": pa.ListViewArray.from_arrays(
+        pa.array([0, 1, 0], pa.int32()), pa.array([2, 2, 3], pa.int32()), pa.array([1, 2, 3])
+    ),
+    "ordered dictionary": pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None], pa.int8()), pa.array(["low", "high"]), ordered=True
+    ),
+    "dictionary of numbers": pa.array([1.5, None, 1.5]).dictionary_encode(),
+    "dictionary of views": pa.array(["a" * 20, "b", None], pa.string_view()).dictionary_encode(),
+    "dictionary in a list": pa.array([["a", "b"], ["a"]], pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+    "extension in a list": pa.ListArray.from_arrays([0, 1, 2], of(pa.uuid(), [b"a" * 16, b"b" * 16])),
+    "extension in a structure": pa.StructArray.from_arrays([of(pa.uuid(), [b"a" * 16, None])], ["u"]),
+    "unknown extension": of(pa.opaque(pa.int64(), "kind", "vendor"), [1, None]),
+    "missing and empty structures": pa.array([{}, None, {}], pa.struct([])),
+    "lists of no elements": pa.array([[], None], pa.list_(pa.int32(), 0)),
+    "texts of no bytes": pa.array([b"", None], pa.binary(0)),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_a_rare_type_comes_back(store: warmset.Store, name: str):
+    for cut in range(len(RARE[name]) + 1):
+        table = pa.table({"c": RARE[name]})
+        table = pa.concat_tables([table.slice(0, cut), table.slice(cut)])
+        store["t"] = table
+        found = pa.table(store["t"])
+        found.validate(full=True)
+        assert found.schema.equals(table.schema, check_metadata=True)
+        assert found.equals(table)
+
+
+def test_columns_of_more_than_two_gib(tmp_path: Path):
+    rows, row_bytes = 2200, 1 << 20
+    marked = [0, 2047, 2048, rows - 1]
+    source = tmp_path / "source"
+    with source.open("wb") as file:
+        # A hole: it takes neither disk nor memory.
+        file.truncate(rows * row_bytes)
+    mapped = np.memmap(source, np.uint8, "r+", shape=(rows, row_bytes))
+    mapped[marked, 0] = range(1, len(marked) + 1)
+    offsets = np.arange(rows + 1, dtype=np.int64) * row_bytes
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(mapped.reshape(-1))]
+    column = pa.Array.from_buffers(pa.large_binary(), rows, buffers)
+    store = warmset.Store(tmp_path / "store", memory="64MiB")
+    try:
+        store["t"] = pa.table({"c": column})
+        firsts = []
+        for batch in store.scan("t"):
+            for value in pa.record_batch(batch)["c"]:
+                content = memoryview(value.as_buffer())
+                assert len(content) == row_bytes
+                firsts.append(content[0])
+        assert firsts == mapped[:, 0].tolist() and sum(firsts) == 10
+        del store["t"]
+        store["X"] = mapped
+        firsts = [first for part in store.scan("X") for first in part[:, 0].tolist()]
+        assert firsts == mapped[:, 0].tolist()
+        del store["X"]
+    finally:
+        source.unlink()
 
 
 def test_metadata_no_rows_and_no_columns(store: warmset.Store):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +46,7 @@ def test_a_damaged_byte_is_named(tmp_path: Path):
     assert store.verify() == [] and store.get_verified("X").sum() == np.arange(3_000_000).sum()
 
 
-def test_a_foreign_a_cut_and_a_newer_file(tmp_path: Path):
+def test_a_foreign_and_a_cut_file(tmp_path: Path):
     store = warmset.Store(tmp_path, memory="32MiB")
     table = pa.table({"a": [1, 2]})
     with pa.ipc.new_file(str(tmp_path / "theirs.arrow"), table.schema) as writer:
@@ -79,6 +81,80 @@ def test_a_full_disk_is_an_error_and_leaves_what_was(tmp_path: Path):
         del store
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Iterator[Path]:
+    """A store that was written to and now can only be read: by its file system, or for who is not root by its mode."""
+    directory = tmp_path / "sealed"
+    directory.mkdir()
+    mounted = os.geteuid() == 0
+    if mounted and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", directory]).returncode:
+        pytest.skip("a read-only file system needs the right to mount one")
+    try:
+        store = warmset.Store(directory, memory="32MiB")
+        store["X"] = np.arange(1_000_000)
+        store["t"] = pa.table({"a": ["x", "y"]})
+        if mounted:
+            subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
+        else:
+            directory.chmod(0o500)
+        yield directory
+    finally:
+        directory.chmod(0o700) if not mounted else subprocess.run(["umount", "-l", directory], check=True)
+
+
+def test_a_store_that_cannot_be_written_to_is_read(sealed: Path):
+    store = warmset.Store(sealed, memory="32MiB")
+    assert sorted(store) == ["X", "t"] and store.verify() == []
+    assert store["X"][-1] == 999_999 and sum(len(part) for part in store.scan("X", epochs=2)) == 2_000_000
+    assert pa.table(store["t"])["a"].to_pylist() == ["x", "y"]
+
+    def delete() -> None:
+        del store["X"]
+
+    for change in (
+        lambda: store.put("Y", np.arange(3)),
+        lambda: store.put("t", pa.table({"a": [1]})),
+        lambda: store.writer("log", pa.schema([("a", pa.int64())])),
+        delete,
+    ):
+        with pytest.raises(OSError, match=r"Read-only file system|Permission denied") as refused:
+            change()
+        assert str(sealed) in str(refused.value)
+    assert sorted(store) == ["X", "t"]
+
+
+def test_a_file_system_without_nameless_files(tmp_path: Path):
+    """Network file systems have none, either; the kernels of test machines have no network file system."""
+    below, mount = tmp_path / "below", tmp_path / "mount"
+    below.mkdir()
+    mount.mkdir()
+    if shutil.which("bindfs") is None:
+        pytest.skip("no bindfs (Debian: bindfs): a file system in user space stands for those on the network")
+    mounted = subprocess.run(["bindfs", below, mount], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a file system in user space cannot be mounted: {mounted.stderr.strip()}")
+    try:
+        with pytest.raises(OSError, match="not supported"):
+            os.open(mount, os.O_TMPFILE | os.O_RDWR)
+        store = warmset.Store(mount / "store", memory="32MiB")
+        for last in (1_999_999, 2_999_999):
+            store["X"] = np.arange(last + 1)
+            store["t"] = pa.table({"a": np.arange(last + 1)})
+            assert store["X"][-1] == last and pa.table(store["t"])["a"][-1].as_py() == last
+        assert sum(len(part) for part in store.scan("X", epochs=2)) == 6_000_000 and store.verify() == []
+        with store.writer("log", pa.schema([("a", pa.int64())])):
+            code = "import sys, warmset; warmset.Store(sys.argv[1], memory='32MiB')['Y'] = {'a': [1]}"
+            other = subprocess.run([sys.executable, "-c", code, store.dir], capture_output=True, text=True)
+            assert f"process {os.getpid()}" in other.stderr
+        del store["X"]
+        # As on NFS, an open file whose name is gone has a hidden one until it is closed.
+        shown = {path.name for path in store.dir.iterdir() if not path.name.startswith(".fuse_hidden")}
+        assert shown == {"t.arrow", "log.arrow", ".warmset.lock"} and sorted(store) == ["log", "t"]
+        del store
+    finally:
+        subprocess.run(["fusermount3" if shutil.which("fusermount3") else "fusermount", "-u", "-z", mount], check=True)
 
 
 def test_the_doctests_and_the_time_of_an_import():

@@ -60,11 +60,21 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_add<'a>(
             })
             .collect::<Result<Vec<_>, _>>()?;
         with(handle, |aggregator| match aggregator.add(rows, &columns).map_err(wrong)? {
-            Outcome::Added(_) if aggregator.is_full() => Ok(FULL),
-            Outcome::Added(_) => Ok(ADDED),
-            Outcome::Refused => Ok(REFUSED),
+            Outcome::Added if aggregator.is_full() => Ok(FULL),
+            Outcome::Added => Ok(ADDED),
+            Outcome::Refused(from) => Ok(REFUSED - jint::try_from(from).map_err(wrong)?),
         })
     })
+}
+
+/// `groups`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_columns_NativeAggregate_groups<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    handle: jlong,
+) -> jlong {
+    guarded(&mut env, 0, |_| with(handle, |aggregator| Ok(aggregator.groups() as jlong)))
 }
 
 /// `take`

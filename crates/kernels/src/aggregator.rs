@@ -1,29 +1,33 @@
 //! A filter and a partial aggregate over the batches of one partition.
 
 use crate::column::{Column, Damaged};
-use crate::eval::{CHUNK, Evaluator, Rows};
+use crate::eval::{CHUNK, Evaluator, Lane, Rows};
 use crate::filter::Selector;
-use crate::groups::{Groups, Value};
-use crate::plan::{InvalidPlan, Plan};
+use crate::groups::{Given, Groups, shrink};
+use crate::plan::{Field, InvalidPlan, Plan};
 use crate::range::{self, Look, Range, magnitude};
-use crate::sums::{Accumulator, scattered};
+use crate::rows;
+use crate::sums::{Accumulator, group, scattered};
 
 /// Of a chunk's rows: with more of them left, all are worked on, those that do not count for a group of their own.
 const DENSE_FROM: f64 = 0.5;
 
-/// Groups, and bytes of the texts among their keys, from which on they should be given out.
-const GROUPS_FULL: usize = 16_384;
-const TEXT_FULL_BYTES: usize = 16 << 20;
+/// Memory of groups from which on they should be given out.
+const FULL_BYTES: usize = 32 << 20;
+/// Of the rows that made groups: with more groups, those of each batch are given out with it. Keeping them would save
+/// less than a tenth of the rows.
+const REDUCING_UP_TO: f64 = 0.9;
 /// Groups are given out in pieces of about so many bytes.
 const PIECE_BYTES: usize = 16 << 20;
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was added; there are so many groups now.
-    Added(usize),
-    /// A value or a sum might leave its type: nothing of it was added.
-    Refused,
+    /// It was added.
+    Added,
+    /// The rows before this one were added. With those from it on, a value or a sum may leave its type, and nothing of
+    /// them was added.
+    Refused(usize),
 }
 
 /// Sums, counts and bounds per group, of the batches that it was given.
@@ -34,13 +38,24 @@ pub struct Aggregator {
     selector: Selector,
     groups: Groups,
     accumulators: Vec<Accumulator>,
+    output: Vec<Field>,
+    key_nodes: Vec<usize>,
+    /// Nodes that keys need.
+    of_keys: Vec<usize>,
     /// Nodes that aggregates need.
     wanted: Vec<usize>,
     /// Rows per group.
     rows: Vec<i64>,
-    ranges: Vec<Option<Range>>,
+    ranges: Vec<Range>,
+    /// Nodes whose values have to be looked at in this batch: they might leave their type.
+    watched: Vec<usize>,
     group_of: Vec<u32>,
     local: Vec<i64>,
+    /// Rows that made the groups.
+    counted: usize,
+    full_bytes: usize,
+    /// Groups are hardly fewer than rows.
+    is_distinct: bool,
     /// The group that is given out next.
     next: usize,
     /// All are given out, and the caller has not been told yet.
@@ -53,11 +68,24 @@ impl Aggregator {
     /// # Errors
     /// [`InvalidPlan`] where the plan refers to what is not there, or to nodes of another type.
     pub fn new(plan: &Plan) -> Result<Aggregator, InvalidPlan> {
+        Aggregator::bounded(plan, FULL_BYTES)
+    }
+
+    /// Makes one whose groups should be given out when they take so much memory.
+    ///
+    /// # Errors
+    /// As [`Aggregator::new`].
+    pub fn bounded(plan: &Plan, full_bytes: usize) -> Result<Aggregator, InvalidPlan> {
         let evaluator = Evaluator::new(plan)?;
         if let Some(key) = plan.keys.iter().find(|&&key| key >= plan.columns) {
             return Err(InvalidPlan(format!("the key is column {key} of {}", plan.columns)));
         }
-        let selector = Selector::new(&plan.filters, &evaluator, plan.columns)?;
+        if let Some(node) = plan.key_nodes.iter().find(|&&node| !evaluator.is_whole(node)) {
+            return Err(InvalidPlan(format!("the key is node {node}, which is no whole number")));
+        }
+        let of_keys = evaluator.closure(plan.key_nodes.iter().copied());
+        rows::check(plan)?;
+        let selector = Selector::new(&plan.filters, &evaluator)?;
         let accumulators = plan
             .aggregates
             .iter()
@@ -68,13 +96,20 @@ impl Aggregator {
             columns: plan.columns,
             evaluator,
             selector,
-            groups: Groups::new(&plan.keys),
+            groups: Groups::new(&plan.keys, &plan.key_nodes),
+            of_keys,
+            key_nodes: plan.key_nodes.clone(),
             accumulators,
+            output: plan.output.clone(),
             wanted,
             rows: Vec::new(),
             ranges: Vec::new(),
+            watched: Vec::new(),
             group_of: Vec::new(),
             local: Vec::new(),
+            counted: 0,
+            full_bytes,
+            is_distinct: false,
             next: 1,
             is_out: false,
         })
@@ -96,48 +131,59 @@ impl Aggregator {
         }
         columns.iter().try_for_each(|column| column.check(rows))?;
         self.evaluator.check(columns)?;
-        if !self.fits(rows, columns, Look::Encoding) && !self.fits(rows, columns, Look::Values) {
-            return Ok(Outcome::Refused);
+        self.find_ranges(rows, columns, Look::Encoding);
+        if !self.watched.is_empty() {
+            self.find_ranges(rows, columns, Look::Values);
         }
-        self.evaluator.choose_lanes(columns, &self.ranges);
-        self.selector.begin(columns)?;
+        // Which rows Spark's filters meet depends on their order. Keys come before values are looked at.
+        if self.watched.iter().any(|node| self.selector.needs(*node) || self.of_keys.contains(node)) {
+            return Ok(Outcome::Refused(0));
+        }
+        self.evaluator.choose_lanes(columns, &self.ranges, &self.watched);
+        self.evaluator.begin(columns)?;
+        // Keys have 64 bits.
+        if self.key_nodes.iter().any(|&node| self.evaluator.slots[node].lane != Lane::Narrow) {
+            return Ok(Outcome::Refused(0));
+        }
+        self.selector.check(columns)?;
         self.groups.begin(columns)?;
         for start in (0..rows).step_by(CHUNK) {
-            self.add_chunk(columns, start, CHUNK.min(rows - start))?;
+            if !self.add_chunk(columns, start, CHUNK.min(rows - start))? {
+                return Ok(Outcome::Refused(start));
+            }
         }
-        Ok(Outcome::Added(self.groups.count() - 1))
+        Ok(Outcome::Added)
     }
 
-    /// Whether there are so many groups, or such long keys, that they should be given out.
+    /// Whether the groups should be given out: they take much memory, or come one per row.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.groups.count() > GROUPS_FULL || self.groups.text_bytes() >= TEXT_FULL_BYTES
+        self.groups() > 0 && (self.is_distinct || self.bytes() >= self.full_bytes)
     }
 
-    /// Whether no value and no sum can leave its type; if so, sums are taken to have come so far.
-    fn fits(&mut self, rows: usize, columns: &[Column<'_>], look: Look) -> bool {
-        range::of(&self.evaluator.nodes, columns, rows, look, &mut self.ranges);
-        let ranges = &self.ranges;
-        if ranges.iter().any(Option::is_none) {
-            return false;
-        }
-        let reached: Option<Vec<u128>> =
-            self.accumulators.iter().map(|sum| sum.reach(rows, ranges[sum.node])).collect();
-        match reached {
-            Some(reached) => {
-                self.accumulators.iter_mut().zip(reached).for_each(|(sum, reached)| sum.set_reached(reached));
-                true
-            }
-            None => false,
-        }
+    /// The groups that it has. A plan without keys always has one.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups.count() - 1
     }
 
-    fn add_chunk(&mut self, columns: &[Column<'_>], start: usize, count: usize) -> Result<(), Damaged> {
+    /// What the groups take of memory.
+    fn bytes(&self) -> usize {
+        let own = self.groups.bytes() + self.rows.capacity() * size_of::<i64>();
+        own + self.accumulators.iter().map(Accumulator::bytes).sum::<usize>()
+    }
+
+    fn find_ranges(&mut self, rows: usize, columns: &[Column<'_>], look: Look) {
+        range::of(&self.evaluator.nodes, columns, rows, look, &mut self.ranges, &mut self.watched);
+    }
+
+    /// Adds the rows of a chunk, or nothing where a value or a sum would leave its type.
+    fn add_chunk(&mut self, columns: &[Column<'_>], start: usize, count: usize) -> Result<bool, Damaged> {
         self.selector.select(&mut self.evaluator, columns, start, count)?;
         let left = self.selector.rows();
         let counted = left.map_or(count, <[u32]>::len);
         if counted == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let dense = counted as f64 >= count as f64 * DENSE_FROM;
         let rows = match left {
@@ -145,6 +191,8 @@ impl Aggregator {
             _ => Rows::Dense(start, count),
         };
         let grouped = self.groups.has_keys() || (dense && left.is_some());
+        self.evaluator.evaluate(&self.of_keys, columns, rows)?;
+        let given = Given { columns, slots: &self.evaluator.slots };
         let of = if grouped {
             self.group_of.clear();
             self.group_of.resize(rows.count(), 0);
@@ -155,15 +203,15 @@ impl Aggregator {
                 }
                 Some(left) if dense => {
                     let places = left.iter().map(|&row| (row as usize - start, row as usize));
-                    self.groups.assign(columns, places, &mut self.group_of)?;
+                    self.groups.assign(&given, places, &mut self.group_of)?;
                 }
                 Some(left) => {
                     let places = left.iter().enumerate().map(|(place, &row)| (place, row as usize));
-                    self.groups.assign(columns, places, &mut self.group_of)?;
+                    self.groups.assign(&given, places, &mut self.group_of)?;
                 }
                 None => {
                     let places = (0..count).map(|place| (place, start + place));
-                    self.groups.assign(columns, places, &mut self.group_of)?;
+                    self.groups.assign(&given, places, &mut self.group_of)?;
                 }
             }
             Some(&self.group_of[..])
@@ -171,24 +219,37 @@ impl Aggregator {
             None
         };
         let groups = self.groups.count();
-        self.rows.resize(groups, 0);
-        let counts = &mut self.rows;
-        scattered(&mut self.local, of, rows.count(), groups, |_| 1, |group, sum| counts[group] += sum);
-        self.evaluator.evaluate(&self.wanted, columns, rows)?;
-        for accumulator in &mut self.accumulators {
-            let slot = &self.evaluator.slots[accumulator.node];
-            // A chunk of such numbers does not exceed 64 bits.
-            let is_small = self.ranges[accumulator.node].is_some_and(|range| magnitude(range) < 1 << 52);
-            accumulator.add(slot, of, rows.count(), groups, is_small);
+        let (evaluator, count) = (&mut self.evaluator, rows.count());
+        evaluator.evaluate(&self.wanted, columns, rows)?;
+        let stays = |&node: &usize| evaluator.stays(node, (0..count).filter(|&i| group(of, i) != 0));
+        if !self.watched.iter().filter(|node| self.wanted.contains(node)).all(stays) {
+            return Ok(false);
         }
-        Ok(())
+        let accumulators = &mut self.accumulators;
+        let admitted = accumulators.iter_mut().all(|accumulator| {
+            let node = accumulator.node;
+            accumulator.admits(&evaluator.slots[node], of, count, groups, self.ranges[node])
+        });
+        if !admitted {
+            accumulators
+                .iter_mut()
+                .for_each(|accumulator| accumulator.take_back(&evaluator.slots[accumulator.node], of, count));
+            return Ok(false);
+        }
+        self.rows.resize(groups, 0);
+        let numbers = &mut self.rows;
+        scattered(&mut self.local, of, count, groups, |_| 1, |group, sum| numbers[group] += sum);
+        for accumulator in accumulators {
+            // A chunk of such numbers does not exceed 64 bits.
+            let is_small = magnitude(self.ranges[accumulator.node]) < 1 << 52;
+            accumulator.add(&evaluator.slots[accumulator.node], of, count, groups, is_small);
+        }
+        self.counted += counted;
+        Ok(true)
     }
 
-    /// Gives out groups as bytes, about 16 MiB of them; nothing where there are no more, and then forgets them.
-    ///
-    /// Per group and key a byte: 0, null; 1, followed by a whole number of 8 bytes; 2, followed by the length of a text in
-    /// 4 bytes and the text. Then per aggregate the number of rows that had a value, in 8 bytes, and the result in 16:
-    /// a whole number, or the bits of a double. All numbers are little-endian. A plan without keys has one group.
+    /// Gives out groups as rows (see `rows`), each behind its length in 8 bytes, about 16 MiB of them; nothing where there
+    /// are no more, and then forgets them. A plan without keys has one group.
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         if self.is_out {
@@ -198,34 +259,22 @@ impl Aggregator {
         while self.next < self.groups.count() && out.len() < PIECE_BYTES {
             let group = self.next;
             self.next += 1;
-            for value in self.groups.values(group) {
-                match value {
-                    Value::Null => out.push(0),
-                    Value::Whole(value) => {
-                        out.push(1);
-                        out.extend_from_slice(&value.to_le_bytes());
-                    }
-                    Value::Text(text) => {
-                        out.push(2);
-                        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                        out.extend_from_slice(text);
-                    }
-                }
-            }
             let rows = self.rows.get(group).copied().unwrap_or(0);
-            for accumulator in &self.accumulators {
-                let (present, bits) = accumulator.result(group, rows);
-                out.extend_from_slice(&present.to_le_bytes());
-                out.extend_from_slice(&bits.to_le_bytes());
-            }
+            let result = |aggregate: usize| self.accumulators[aggregate].result(group, rows);
+            rows::write(&mut out, &self.output, |key| self.groups.value(group, key), result);
         }
         self.is_out = self.next == self.groups.count();
         out
     }
 
     fn forget(&mut self) {
+        self.is_distinct = self.groups.has_keys()
+            && (self.is_distinct || self.bytes() >= self.full_bytes)
+            && self.groups() as f64 > self.counted as f64 * REDUCING_UP_TO;
+        self.counted = 0;
         self.groups.clear();
         self.rows.clear();
+        shrink(&mut self.rows);
         self.accumulators.iter_mut().for_each(Accumulator::clear);
         (self.next, self.is_out) = (1, false);
     }

@@ -1,30 +1,21 @@
 //! Values of a plan's nodes for some rows of a batch.
 //!
 //! Invariant: a slot's values are right for rows that have one; what the others have is arbitrary, so that arithmetic
-//! wraps and never fails. Ranges (see `range`) say beforehand that no value of a row that has one does.
+//! wraps and never fails. Ranges (see `range`) say beforehand that no value of a row that has one does, or the
+//! values are looked at afterwards ([`Evaluator::stays`]).
 
 use crate::column::{Column, Damaged, Nulls, Packed, Values, array};
-use crate::plan::{InvalidPlan, Node, Operator, Plan, number};
+use crate::conditions::{self, TextMatcher};
+use crate::dates;
+use crate::expressions::{Expression, Parsed, check, lane_of_type, operands};
+use crate::plan::{InvalidPlan, Operator, Plan};
 use crate::range::{Range, is_narrow};
 
 /// Rows that are worked on at a time: what they need of a few nodes stays in the first caches.
 pub(crate) const CHUNK: usize = 1024;
 
-/// A node with its numbers parsed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Expression {
-    Whole { column: usize, bounds: Range },
-    Double { column: usize },
-    Presence { column: usize },
-    WholeLiteral(i128),
-    DoubleLiteral(f64),
-    Arithmetic { operator: Operator, left: usize, right: usize, bounds: Range },
-    DoubleArithmetic { operator: Operator, left: usize, right: usize },
-    ToDouble { of: usize },
-}
-
 /// What the values of a slot are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     Narrow,
     Wide,
@@ -43,6 +34,15 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// The number in the batch of the row at that place.
+    #[inline]
+    pub(crate) fn row(&self, place: usize) -> usize {
+        match self {
+            Rows::Dense(start, _) => start + place,
+            Rows::Listed(rows) => rows[place] as usize,
+        }
+    }
+
     pub(crate) fn count(&self) -> usize {
         match self {
             Rows::Dense(_, count) => *count,
@@ -91,22 +91,33 @@ impl Slot {
 pub(crate) struct Evaluator {
     pub(crate) nodes: Vec<Expression>,
     pub(crate) slots: Vec<Slot>,
+    lists: Vec<Vec<i128>>,
+    matchers: Vec<TextMatcher>,
 }
 
 impl Evaluator {
     pub(crate) fn new(plan: &Plan) -> Result<Evaluator, InvalidPlan> {
         let mut nodes: Vec<Expression> = Vec::with_capacity(plan.nodes.len());
         let mut slots = Vec::with_capacity(plan.nodes.len());
+        let mut parsed = Parsed::default();
         for node in &plan.nodes {
-            let expression = compiled(node)?;
+            let expression = parsed.expression(node)?;
             check(&expression, &nodes, plan.columns)?;
             let mut slot = Slot::new();
-            slot.lane = lane_of_type(&expression);
+            slot.lane = lane_of_type(&expression, &nodes);
+            if expression.is_condition() || matches!(expression, Expression::DatePart { .. }) {
+                slot.lane = Lane::Narrow;
+            }
             fill_literal(&expression, &mut slot);
             nodes.push(expression);
             slots.push(slot);
         }
-        Ok(Evaluator { nodes, slots })
+        Ok(Evaluator { nodes, slots, lists: parsed.lists, matchers: parsed.matchers })
+    }
+
+    /// Prepares for a batch whose columns have passed [`Evaluator::check`].
+    pub(crate) fn begin(&mut self, columns: &[Column<'_>]) -> Result<(), Damaged> {
+        self.matchers.iter_mut().try_for_each(|matcher| matcher.begin(columns))
     }
 
     /// Whether columns are of the kinds that nodes take them for.
@@ -124,6 +135,10 @@ impl Evaluator {
                     | Values::ScaledDoubles(..) => {}
                     _ => return Err(Damaged("not doubles")),
                 },
+                Expression::TextMatches { column, .. } => match columns[column].values {
+                    Values::Text(_) => {}
+                    _ => return Err(Damaged("not text")),
+                },
                 _ => {}
             }
         }
@@ -131,7 +146,7 @@ impl Evaluator {
     }
 
     /// Chooses 64 or 128 bits for each node of whole numbers.
-    pub(crate) fn choose_lanes(&mut self, columns: &[Column<'_>], ranges: &[Option<Range>]) {
+    pub(crate) fn choose_lanes(&mut self, columns: &[Column<'_>], ranges: &[Range], watched: &[usize]) {
         for (index, node) in self.nodes.iter().enumerate() {
             let lane = match *node {
                 Expression::Whole { column, .. } => match columns[column].values {
@@ -140,7 +155,12 @@ impl Evaluator {
                 },
                 Expression::Arithmetic { left, right, .. } => {
                     let operands = [left, right].iter().all(|&at| self.slots[at].lane == Lane::Narrow);
-                    if operands && ranges[index].is_some_and(is_narrow) { Lane::Narrow } else { Lane::Wide }
+                    let is_narrow = operands && is_narrow(ranges[index]) && !watched.contains(&index);
+                    if is_narrow { Lane::Narrow } else { Lane::Wide }
+                }
+                Expression::Choice { then, otherwise, .. } => {
+                    let lanes = [self.slots[then].lane, self.slots[otherwise.unwrap_or(then)].lane];
+                    lanes[0].max(lanes[1])
                 }
                 _ => continue,
             };
@@ -188,9 +208,61 @@ impl Evaluator {
                         _ => slot.double.extend(of.wide[..rows.count()].iter().map(|&v| v as f64)),
                     }
                 }
+                Expression::DatePart { part, of } => {
+                    let of = &before[of];
+                    both_present(of, of, rows.count(), slot);
+                    slot.narrow.clear();
+                    slot.narrow.extend((0..rows.count()).map(|i| dates::part(part, of.whole(i) as i64)));
+                }
+                Expression::Compare { comparison, left, right } => {
+                    both_present(&before[left], &before[right], rows.count(), slot);
+                    conditions::compare(comparison, &before[left], &before[right], rows.count(), slot);
+                }
+                Expression::Within { of, bounds } => {
+                    both_present(&before[of], &before[of], rows.count(), slot);
+                    conditions::within(&before[of], bounds, rows.count(), slot);
+                }
+                Expression::AnyOf { of, list } => {
+                    both_present(&before[of], &before[of], rows.count(), slot);
+                    conditions::any_of(&before[of], &self.lists[list], rows.count(), slot);
+                }
+                Expression::TextMatches { column, matcher } => {
+                    presence(&columns[column], rows, slot);
+                    self.matchers[matcher].fill(columns, rows, &mut slot.narrow)?;
+                }
+                Expression::HasValue { of } => conditions::has_value(&before[of], rows.count(), slot),
+                Expression::Not { of } => {
+                    both_present(&before[of], &before[of], rows.count(), slot);
+                    conditions::not(&before[of], rows.count(), slot);
+                }
+                Expression::And { left, right } => {
+                    conditions::either(&before[left], &before[right], false, rows.count(), slot);
+                }
+                Expression::Or { left, right } => {
+                    conditions::either(&before[left], &before[right], true, rows.count(), slot);
+                }
+                Expression::Choice { condition, then, otherwise } => {
+                    let otherwise = otherwise.map(|at| &before[at]);
+                    conditions::choose(&before[condition], &before[then], otherwise, rows.count(), slot);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether an operation, which has been computed for the rows of a chunk, stays in its type for these of them.
+    pub(crate) fn stays(&self, node: usize, mut rows: impl Iterator<Item = usize>) -> bool {
+        let Expression::Arithmetic { operator, left, right, bounds } = self.nodes[node] else { return true };
+        let (slot, left, right) = (&self.slots[node], &self.slots[left], &self.slots[right]);
+        rows.all(|i| {
+            let (l, r) = (left.whole(i), right.whole(i));
+            let value = match operator {
+                Operator::Add => l.checked_add(r),
+                Operator::Subtract => l.checked_sub(r),
+                Operator::Multiply => l.checked_mul(r),
+            };
+            !slot.is_present(i) || value.is_some_and(|value| bounds.0 <= value && value <= bounds.1)
+        })
     }
 
     /// These nodes with all that they are made of, ascending.
@@ -208,75 +280,15 @@ impl Evaluator {
     }
 
     pub(crate) fn is_whole(&self, node: usize) -> bool {
-        matches!(
-            self.nodes.get(node),
-            Some(Expression::Whole { .. } | Expression::WholeLiteral(_) | Expression::Arithmetic { .. })
-        )
+        self.lane(node) == Some(Lane::Wide)
     }
 
     pub(crate) fn is_double(&self, node: usize) -> bool {
-        self.nodes.get(node).is_some_and(|node| lane_of_type(node) == Lane::Double)
+        self.lane(node) == Some(Lane::Double)
     }
-}
 
-fn compiled(node: &Node) -> Result<Expression, InvalidPlan> {
-    Ok(match node {
-        Node::Whole { column, bounds } => Expression::Whole { column: *column, bounds: bounds.parse()? },
-        Node::Double { column } => Expression::Double { column: *column },
-        Node::Presence { column } => Expression::Presence { column: *column },
-        Node::WholeLiteral { value } => Expression::WholeLiteral(number(value)?),
-        Node::DoubleLiteral { bits } => Expression::DoubleLiteral(f64::from_bits(*bits as u64)),
-        Node::Arithmetic { operator, left, right, bounds } => Expression::Arithmetic {
-            operator: *operator,
-            left: *left,
-            right: *right,
-            bounds: bounds.parse()?,
-        },
-        Node::DoubleArithmetic { operator, left, right } => {
-            Expression::DoubleArithmetic { operator: *operator, left: *left, right: *right }
-        }
-        Node::ToDouble { of } => Expression::ToDouble { of: *of },
-    })
-}
-
-fn operands(node: &Expression) -> [Option<usize>; 2] {
-    match *node {
-        Expression::Arithmetic { left, right, .. } | Expression::DoubleArithmetic { left, right, .. } => {
-            [Some(left), Some(right)]
-        }
-        Expression::ToDouble { of } => [Some(of), None],
-        _ => [None, None],
-    }
-}
-
-fn check(node: &Expression, before: &[Expression], columns: usize) -> Result<(), InvalidPlan> {
-    let operand_lane = match node {
-        Expression::DoubleArithmetic { .. } => Lane::Double,
-        _ => Lane::Wide,
-    };
-    for operand in operands(node).into_iter().flatten() {
-        if before.get(operand).map(lane_of_type) != Some(operand_lane) {
-            return Err(InvalidPlan(format!("node {} has the operand {operand}", before.len())));
-        }
-    }
-    match *node {
-        Expression::Whole { column, .. }
-        | Expression::Double { column }
-        | Expression::Presence { column }
-            if column >= columns =>
-        {
-            Err(InvalidPlan(format!("node {} is column {column} of {columns}", before.len())))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// `Wide` stands for whole numbers of either width.
-fn lane_of_type(node: &Expression) -> Lane {
-    match node {
-        Expression::Whole { .. } | Expression::WholeLiteral(_) | Expression::Arithmetic { .. } => Lane::Wide,
-        Expression::Presence { .. } => Lane::Presence,
-        _ => Lane::Double,
+    fn lane(&self, node: usize) -> Option<Lane> {
+        self.nodes.get(node).map(|expression| lane_of_type(expression, &self.nodes))
     }
 }
 

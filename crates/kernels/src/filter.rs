@@ -2,14 +2,12 @@
 //!
 //! Invariant: rows that are left ascend, and none is left for which a filter is not true.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use std::cell::Cell;
-
 use crate::column::{Column, Damaged, Nulls, Packed, Values, array};
-use crate::eval::{CHUNK, Evaluator, Expression, Lane, Rows, Slot};
-use crate::plan::{Comparison, Filter, InvalidPlan, number};
+use crate::eval::{CHUNK, Evaluator, Rows};
+use crate::expressions::Expression;
+use crate::plan::{Filter, InvalidPlan};
 use crate::range::Range;
 
 #[derive(Debug)]
@@ -27,22 +25,6 @@ enum Step {
         within: Range,
         wanted: Vec<usize>,
     },
-    AnyOf {
-        node: usize,
-        ascending: Vec<i128>,
-        wanted: Vec<usize>,
-    },
-    Compare {
-        comparison: Comparison,
-        left: usize,
-        right: usize,
-        wanted: Vec<usize>,
-    },
-    Text {
-        column: usize,
-        ascending: Vec<Vec<u8>>,
-        matching: Vec<bool>,
-    },
 }
 
 /// The filters of a plan, joined by `AND`.
@@ -53,16 +35,8 @@ pub(crate) struct Selector {
     all: bool,
 }
 
-fn has(ascending: &[Vec<u8>], value: &[u8]) -> bool {
-    ascending.binary_search_by(|wanted| wanted.as_slice().cmp(value)).is_ok()
-}
-
 impl Selector {
-    pub(crate) fn new(
-        filters: &[Filter],
-        evaluator: &Evaluator,
-        columns: usize,
-    ) -> Result<Selector, InvalidPlan> {
+    pub(crate) fn new(filters: &[Filter], evaluator: &Evaluator) -> Result<Selector, InvalidPlan> {
         let mut encoded: BTreeMap<usize, Range> = BTreeMap::new();
         let mut steps = Vec::new();
         for filter in filters {
@@ -89,61 +63,29 @@ impl Selector {
                         }),
                     }
                 }
-                Filter::AnyOf { node, values } => {
-                    let mut ascending = values.iter().map(|v| number(v)).collect::<Result<Vec<_>, _>>()?;
-                    ascending.sort_unstable();
-                    let node = whole(evaluator, *node)?;
-                    steps.push(Step::AnyOf { node, ascending, wanted: evaluator.closure([node]) });
-                }
-                Filter::Compare { comparison, left, right } => {
-                    let whole = evaluator.is_whole(*left) && evaluator.is_whole(*right);
-                    let double = evaluator.is_double(*left) && evaluator.is_double(*right);
-                    if !whole && !double {
-                        return Err(InvalidPlan(format!("nodes {left} and {right} are compared")));
-                    }
-                    steps.push(Step::Compare {
-                        comparison: *comparison,
-                        left: *left,
-                        right: *right,
-                        wanted: evaluator.closure([*left, *right]),
-                    });
-                }
-                Filter::TextAnyOf { column, .. } if *column >= columns => {
-                    return Err(InvalidPlan(format!("text of column {column} of {columns}")));
-                }
-                Filter::TextAnyOf { column, values } => {
-                    let mut ascending = values.clone();
-                    ascending.sort_unstable();
-                    steps.push(Step::Text { column: *column, ascending, matching: Vec::new() });
-                }
             }
         }
         let first = encoded.into_iter().map(|(column, within)| Step::Encoded { column, within });
         Ok(Selector { steps: first.chain(steps).collect(), rows: Vec::with_capacity(CHUNK), all: true })
     }
 
-    /// Whether columns are of the kinds that the filters look at, and what dictionaries say of the batch.
-    pub(crate) fn begin(&mut self, columns: &[Column<'_>]) -> Result<(), Damaged> {
-        for step in &mut self.steps {
-            match step {
-                Step::Encoded { column, .. } => match columns[*column].values {
-                    Values::Packed(_) | Values::Wide(_) => {}
-                    _ => return Err(Damaged("not whole numbers")),
-                },
-                Step::Text { column, ascending, matching } => {
-                    let Values::Text(text) = columns[*column].values else { return Err(Damaged("not text")) };
-                    matching.clear();
-                    if text.codes.is_some() {
-                        for code in 0..text.count {
-                            let value = text.value(code)?;
-                            matching.push(has(ascending, value));
-                        }
-                    }
-                }
-                _ => {}
+    /// Whether a filter looks at the node.
+    pub(crate) fn needs(&self, node: usize) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Within { wanted, .. } => wanted.contains(&node),
+            _ => false,
+        })
+    }
+
+    /// Whether columns are of the kinds that the filters look at.
+    pub(crate) fn check(&self, columns: &[Column<'_>]) -> Result<(), Damaged> {
+        let fits = |step: &Step| match step {
+            Step::Encoded { column, .. } => {
+                matches!(columns[*column].values, Values::Packed(_) | Values::Wide(_))
             }
-        }
-        Ok(())
+            _ => true,
+        };
+        if self.steps.iter().all(fits) { Ok(()) } else { Err(Damaged("not whole numbers")) }
     }
 
     /// Finds the rows of a chunk that count; [`Selector::rows`] then has them.
@@ -180,38 +122,6 @@ impl Selector {
                         slot.is_present(i) && within.0 <= slot.whole(i) && slot.whole(i) <= within.1
                     });
                 }
-                Step::AnyOf { node, ascending, wanted } => {
-                    evaluator.evaluate(wanted, columns, left.as_rows())?;
-                    let slot = &evaluator.slots[*node];
-                    left.keep(|_, i| slot.is_present(i) && ascending.binary_search(&slot.whole(i)).is_ok());
-                }
-                Step::Compare { comparison, left: l, right: r, wanted } => {
-                    evaluator.evaluate(wanted, columns, left.as_rows())?;
-                    let (l, r) = (&evaluator.slots[*l], &evaluator.slots[*r]);
-                    left.keep(|_, i| {
-                        l.is_present(i) && r.is_present(i) && is_true(*comparison, order(l, r, i))
-                    });
-                }
-                Step::Text { column, ascending, matching } => {
-                    let damaged = Cell::new(false);
-                    let spoilt = || {
-                        damaged.set(true);
-                        false
-                    };
-                    left.keep_present(&columns[*column]);
-                    let Values::Text(text) = columns[*column].values else { return Err(Damaged("not text")) };
-                    match text.codes {
-                        Some(codes) => {
-                            left.keep(|row, _| matching.get(codes.code(row)).copied().unwrap_or_else(spoilt))
-                        }
-                        None => left.keep(|row, _| {
-                            text.value(row).map_or_else(|_| spoilt(), |value| has(ascending, value))
-                        }),
-                    }
-                    if damaged.get() {
-                        return Err(Damaged("a code or an offset of no value"));
-                    }
-                }
             }
         }
         Ok(())
@@ -229,29 +139,6 @@ fn whole(evaluator: &Evaluator, node: usize) -> Result<usize, InvalidPlan> {
     } else {
         Err(InvalidPlan(format!("node {node} is no whole number")))
     }
-}
-
-fn is_true(comparison: Comparison, order: Ordering) -> bool {
-    match comparison {
-        Comparison::Equal => order == Ordering::Equal,
-        Comparison::Less => order == Ordering::Less,
-        Comparison::LessOrEqual => order != Ordering::Greater,
-        Comparison::Greater => order == Ordering::Greater,
-        Comparison::GreaterOrEqual => order != Ordering::Less,
-    }
-}
-
-fn order(left: &Slot, right: &Slot, i: usize) -> Ordering {
-    if left.lane == Lane::Double {
-        double_order(left.double[i], right.double[i])
-    } else {
-        left.whole(i).cmp(&right.whole(i))
-    }
-}
-
-/// Spark's order: NaN equals itself and is above all else, zeros are equal.
-pub(crate) fn double_order(left: f64, right: f64) -> Ordering {
-    left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
 }
 
 /// The rows of a chunk that are left.

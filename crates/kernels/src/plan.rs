@@ -18,8 +18,13 @@ pub struct Plan {
     pub filters: Vec<Filter>,
     /// Columns of whole numbers or text that rows are grouped by; none: all rows are one group.
     pub keys: Vec<usize>,
+    /// Nodes of whole numbers that rows are grouped by as well; as keys they are numbered after those of columns.
+    #[serde(default)]
+    pub key_nodes: Vec<usize>,
     /// What is computed per group.
     pub aggregates: Vec<Aggregate>,
+    /// What the row of a group has.
+    pub output: Vec<Field>,
 }
 
 /// The least and the greatest value of a type, both included, as decimal text: JSON has no numbers of 128 bits.
@@ -52,6 +57,47 @@ pub enum Node {
     DoubleArithmetic { operator: Operator, left: usize, right: usize },
     /// The double nearest to a whole number.
     ToDouble { of: usize },
+    /// A part of the date that is so many days after 1970-01-01.
+    DatePart { part: DatePart, of: usize },
+    /// Left compared with right, both whole or both doubles. NaN equals itself and is above all else; zeros are equal.
+    /// This and the next seven are 1 or 0, or have no value.
+    Compare { comparison: Comparison, left: usize, right: usize },
+    /// Whether the whole number lies in these bounds.
+    Within { of: usize, bounds: Bounds },
+    /// Whether the whole number is one of these, as decimal text.
+    AnyOf { of: usize, values: Vec<String> },
+    /// Whether the text of a column matches one of these, byte by byte.
+    TextMatches { column: usize, patterns: Vec<Pattern> },
+    /// Whether the node has a value.
+    HasValue { of: usize },
+    /// Of a condition.
+    Not { of: usize },
+    /// Of two conditions: false where one is, else no value where one has none.
+    And { left: usize, right: usize },
+    /// Of two conditions: true where one is, else no value where one has none.
+    Or { left: usize, right: usize },
+    /// `then` where the condition is true, else `otherwise`; without that, no value. Both are whole, or both doubles.
+    Choice { condition: usize, then: usize, otherwise: Option<usize> },
+}
+
+/// A part of a date in the proleptic Gregorian calendar.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum DatePart {
+    Year,
+    Quarter,
+    Month,
+    Day,
+}
+
+/// What a text is to be like.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    Is(Vec<u8>),
+    Begins(Vec<u8>),
+    Ends(Vec<u8>),
+    Has(Vec<u8>),
 }
 
 /// What is done with two numbers.
@@ -69,14 +115,8 @@ pub enum Operator {
 pub enum Filter {
     /// The node has a value.
     Present { node: usize },
-    /// The whole number lies in these bounds.
+    /// The whole number lies in these bounds; of a condition, 1 to 1: it is true.
     Within { node: usize, bounds: Bounds },
-    /// The whole number is one of these, as decimal text.
-    AnyOf { node: usize, values: Vec<String> },
-    /// Left compared with right, both whole or both doubles. NaN equals itself and is above all else; zeros are equal.
-    Compare { comparison: Comparison, left: usize, right: usize },
-    /// The text of a column is one of these, byte by byte.
-    TextAnyOf { column: usize, values: Vec<Vec<u8>> },
 }
 
 /// How two numbers are compared.
@@ -104,6 +144,21 @@ pub enum Aggregate {
     Least { node: usize },
     /// The greatest value; of doubles that are equal the first.
     Greatest { node: usize },
+}
+
+/// A field of a group's row. Whole numbers of up to 8 bytes are in the field's word, those of 16 outside it, with the
+/// most significant byte first and no more bytes than they need, as Spark has its decimals.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Field {
+    /// The value of the key of this number; of text, all bytes.
+    Key { key: usize, bytes: usize },
+    /// How many rows have a value.
+    Count { aggregate: usize },
+    /// Whether no row has a value.
+    IsEmpty { aggregate: usize },
+    /// A whole number, or the bits of a double. Where no row has a value: null, or 0.
+    Result { aggregate: usize, bytes: usize, or_null: bool },
 }
 
 /// A plan that cannot be computed: says what of it is wrong.

@@ -3,7 +3,8 @@
 //! Invariant: a range is that of every row's value, also of rows that a filter takes out, but not of rows without one.
 
 use crate::column::{Column, Values, array};
-use crate::eval::Expression;
+use crate::dates;
+use crate::expressions::Expression;
 use crate::plan::Operator;
 
 /// The least and greatest value, both included.
@@ -18,28 +19,38 @@ pub(crate) enum Look {
     Values,
 }
 
-/// Ranges of the nodes that are whole numbers; `None` where a node might leave its type.
+/// Ranges of the nodes that are whole numbers, and in `watched` the nodes that might leave their type: these are
+/// taken to stay in it.
 pub(crate) fn of(
     nodes: &[Expression],
     columns: &[Column<'_>],
     rows: usize,
     look: Look,
-    ranges: &mut Vec<Option<Range>>,
+    ranges: &mut Vec<Range>,
+    watched: &mut Vec<usize>,
 ) {
     ranges.clear();
-    for node in nodes {
+    watched.clear();
+    for (index, node) in nodes.iter().enumerate() {
         let range = match *node {
-            Expression::Whole { column, bounds } => Some(of_column(&columns[column], rows, look, bounds)),
-            Expression::WholeLiteral(value) => Some((value, value)),
-            Expression::Arithmetic { operator, left, right, bounds } => ranges[left]
-                .zip(ranges[right])
-                .and_then(|(left, right)| combined(operator, left, right))
-                .filter(|&(least, greatest)| bounds.0 <= least && greatest <= bounds.1),
-            Expression::Double { .. }
-            | Expression::Presence { .. }
-            | Expression::DoubleLiteral(_)
-            | Expression::DoubleArithmetic { .. } => Some((0, 0)),
-            Expression::ToDouble { of } => ranges[of].map(|_| (0, 0)),
+            Expression::Whole { column, bounds } => of_column(&columns[column], rows, look, bounds),
+            Expression::WholeLiteral(value) => (value, value),
+            Expression::Arithmetic { operator, left, right, bounds } => {
+                let range = combined(operator, ranges[left], ranges[right]);
+                range.filter(|&(least, greatest)| bounds.0 <= least && greatest <= bounds.1).unwrap_or_else(
+                    || {
+                        watched.push(index);
+                        bounds
+                    },
+                )
+            }
+            Expression::DatePart { part, of } => dates::range(part, ranges[of]),
+            Expression::Choice { then, otherwise, .. } => {
+                let (then, otherwise) = (ranges[then], ranges[otherwise.unwrap_or(then)]);
+                (then.0.min(otherwise.0), then.1.max(otherwise.1))
+            }
+            // Conditions, and what is no whole number.
+            _ => (0, 1),
         };
         ranges.push(range);
     }

@@ -1,13 +1,14 @@
 //! What is known of each group: one accumulator per aggregate.
 //!
 //! Invariant: what rows without a value add is never seen: whole numbers and counts are masked, doubles are left as
-//! they are. Sums of whole numbers are exact in 128 bits.
+//! they are. Sums of whole numbers are exact in 128 bits, and after each row within the bounds they were given.
 
 use std::cmp::Ordering;
 
+use crate::conditions::double_order;
 use crate::eval::{Evaluator, Lane, Slot};
-use crate::filter::double_order;
-use crate::plan::{Aggregate, InvalidPlan};
+use crate::groups::shrink;
+use crate::plan::{Aggregate, Bounds, InvalidPlan};
 use crate::range::{Range, magnitude};
 
 /// So few groups have their sums of a chunk apart, in several copies: sums of the same group then do not wait for one
@@ -28,9 +29,12 @@ enum Kind {
 pub(crate) struct Accumulator {
     kind: Kind,
     pub(crate) node: usize,
-    /// What a sum's distance from 0 must not exceed, and may have reached so far.
-    limit: Option<u128>,
+    /// What a sum must not leave, if anything.
+    bounds: Option<Range>,
+    /// How far from 0 a group's sum may be at most.
     reached: u128,
+    /// The values of the chunk have been added to the sums already.
+    is_ahead: bool,
     /// Rows without a value.
     nulls: Vec<i64>,
     whole: Vec<i128>,
@@ -62,18 +66,13 @@ impl Accumulator {
         if !fits {
             return Err(InvalidPlan(format!("{aggregate:?} of a node of another type")));
         }
-        let limit = match bounds {
-            Some(bounds) => {
-                let (least, greatest) = bounds.parse()?;
-                Some(least.unsigned_abs().min(greatest.unsigned_abs()))
-            }
-            None => None,
-        };
+        let bounds = bounds.map(Bounds::parse).transpose()?;
         Ok(Accumulator {
             kind,
             node,
-            limit,
+            bounds,
             reached: 0,
+            is_ahead: false,
             nulls: Vec::new(),
             whole: Vec::new(),
             double: Vec::new(),
@@ -84,25 +83,68 @@ impl Accumulator {
 
     pub(crate) fn clear(&mut self) {
         self.reached = 0;
+        self.is_ahead = false;
         self.nulls.clear();
         self.whole.clear();
         self.double.clear();
         self.seen.clear();
+        shrink(&mut self.nulls);
+        shrink(&mut self.whole);
+        shrink(&mut self.double);
+        shrink(&mut self.seen);
     }
 
-    /// How far from 0 a sum may be after so many rows more; `None` where that is beyond its limit.
-    pub(crate) fn reach(&self, rows: usize, range: Option<Range>) -> Option<u128> {
-        let Some(limit) = self.limit else { return Some(0) };
-        let most = magnitude(range?).checked_mul(rows as u128)?.checked_add(self.reached)?;
-        if most <= limit { Some(most) } else { None }
-    }
-
-    pub(crate) fn set_reached(&mut self, reached: u128) {
+    /// Whether no group's sum leaves its type with these rows, taken one after the other. Where this cannot be told
+    /// from their range, they are added here; [`Accumulator::take_back`] undoes it.
+    pub(crate) fn admits(
+        &mut self,
+        slot: &Slot,
+        of: Option<&[u32]>,
+        count: usize,
+        groups: usize,
+        range: Range,
+    ) -> bool {
+        let Some((least, greatest)) = self.bounds else { return true };
+        let limit = least.unsigned_abs().min(greatest.unsigned_abs());
+        let more = magnitude(range).saturating_mul(count as u128);
+        if self.reached.saturating_add(more) > limit && groups <= count {
+            self.reached =
+                self.whole.iter().skip(1).map(|sum| sum.unsigned_abs()).fold(0, |most, sum| most.max(sum));
+        }
+        let reached = self.reached.saturating_add(more);
         self.reached = reached;
+        if reached <= limit {
+            return true;
+        }
+        self.grow(groups);
+        self.is_ahead = true;
+        let mut fits = true;
+        for i in (0..count).filter(|&i| slot.is_present(i)) {
+            let group = group(of, i);
+            let sum = &mut self.whole[group];
+            *sum = sum.wrapping_add(slot.whole(i));
+            fits &= group == 0 || (least <= *sum && *sum <= greatest);
+        }
+        fits
+    }
+
+    /// Undoes what [`Accumulator::admits`] may have added of these rows.
+    pub(crate) fn take_back(&mut self, slot: &Slot, of: Option<&[u32]>, count: usize) {
+        if std::mem::take(&mut self.is_ahead) {
+            for i in (0..count).filter(|&i| slot.is_present(i)) {
+                let sum = &mut self.whole[group(of, i)];
+                *sum = sum.wrapping_sub(slot.whole(i));
+            }
+        }
+    }
+
+    /// What it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let words = self.nulls.capacity() + self.double.capacity() + 2 * self.whole.capacity();
+        words * size_of::<i64>() + self.seen.capacity()
     }
 
     fn grow(&mut self, groups: usize) {
-        self.nulls.resize(groups, 0);
         match self.kind {
             Kind::Count => {}
             Kind::Sum => self.whole.resize(groups, 0),
@@ -127,6 +169,7 @@ impl Accumulator {
     ) {
         self.grow(groups);
         if slot.has_nulls {
+            self.nulls.resize(groups, 0);
             let present = &slot.present;
             self.scatter(
                 of,
@@ -140,6 +183,7 @@ impl Accumulator {
         }
         match self.kind {
             Kind::Count => {}
+            Kind::Sum if std::mem::take(&mut self.is_ahead) => {}
             Kind::Sum => self.add_sum(slot, of, count, groups, is_small),
             Kind::DoubleSum => {
                 for i in 0..count {
@@ -215,8 +259,9 @@ impl Accumulator {
     }
 }
 
+/// The group of a row; all are in group 1 where there is no list.
 #[inline]
-fn group(of: Option<&[u32]>, i: usize) -> usize {
+pub(crate) fn group(of: Option<&[u32]>, i: usize) -> usize {
     of.map_or(1, |of| of[i] as usize)
 }
 

@@ -99,20 +99,31 @@ fn plan(keys: &[usize], has_filters: bool) -> Plan {
     let wide = r#"{"least":"-170141183460469231731687303715884105728","greatest":"170141183460469231731687303715884105727"}"#;
     let filters = format!(
         r#"{{"within":{{"node":0,"bounds":{{"least":"-100000","greatest":"200000"}}}}}},
-        {{"present":{{"node":1}}}}, {{"any_of":{{"node":0,"values":["0","1","2","3","70"]}}}},
-        {{"compare":{{"comparison":"less","left":2,"right":6}}}}, {{"within":{{"node":4,"bounds":{long}}}}},
-        {{"text_any_of":{{"column":3,"values":[[],[0],[1,2]]}}}}"#
+        {{"present":{{"node":1}}}}, {{"within":{{"node":4,"bounds":{long}}}}},
+        {{"within":{{"node":12,"bounds":{{"least":"1","greatest":"1"}}}}}},
+        {{"within":{{"node":14,"bounds":{{"least":"1","greatest":"1"}}}}}}"#
     );
+    let output: Vec<String> =
+        (0..keys.len()).map(|key| format!(r#"{{"key":{{"key":{key},"bytes":8}}}},"#)).collect();
     let json = format!(
         r#"{{"columns":4,"nodes":[{{"whole":{{"column":0,"bounds":{long}}}}}, {{"whole":{{"column":1,"bounds":{wide}}}}},
             {{"double":{{"column":2}}}}, {{"presence":{{"column":3}}}},
             {{"arithmetic":{{"operator":"multiply","left":0,"right":1,"bounds":{wide}}}}},
             {{"arithmetic":{{"operator":"subtract","left":4,"right":0,"bounds":{wide}}}}}, {{"to_double":{{"of":5}}}},
-            {{"double_arithmetic":{{"operator":"add","left":2,"right":6}}}}],
+            {{"double_arithmetic":{{"operator":"add","left":2,"right":6}}}},
+            {{"any_of":{{"of":0,"values":["0","1","2","3","70"]}}}},
+            {{"compare":{{"comparison":"less","left":2,"right":6}}}},
+            {{"text_matches":{{"column":3,"patterns":[{{"is":[]}},{{"begins":[0]}},{{"ends":[1,2]}},{{"has":[7]}}]}}}},
+            {{"and":{{"left":8,"right":9}}}}, {{"or":{{"left":10,"right":11}}}}, {{"has_value":{{"of":3}}}}, {{"not":{{"of":13}}}},
+            {{"choice":{{"condition":12,"then":5,"otherwise":0}}}}, {{"choice":{{"condition":10,"then":7,"otherwise":null}}}}],
         "filters":[{}],"keys":{keys:?},
-        "aggregates":[{{"sum":{{"node":5,"bounds":null}}}}, {{"sum":{{"node":0,"bounds":{wide}}}}}, {{"double_sum":{{"node":7}}}},
-            {{"least":{{"node":1}}}}, {{"greatest":{{"node":2}}}}, {{"count":{{"node":3}}}}]}}"#,
-        if has_filters { &filters } else { "" }
+        "aggregates":[{{"sum":{{"node":15,"bounds":null}}}}, {{"sum":{{"node":0,"bounds":{wide}}}}}, {{"double_sum":{{"node":16}}}},
+            {{"least":{{"node":1}}}}, {{"greatest":{{"node":2}}}}, {{"count":{{"node":3}}}}],
+        "output":[{}{{"is_empty":{{"aggregate":0}}}}, {{"count":{{"aggregate":5}}}},
+            {{"result":{{"aggregate":1,"bytes":16,"or_null":true}}}}, {{"result":{{"aggregate":3,"bytes":16,"or_null":false}}}},
+            {{"result":{{"aggregate":2,"bytes":8,"or_null":true}}}}, {{"result":{{"aggregate":4,"bytes":4,"or_null":false}}}}]}}"#,
+        if has_filters { &filters } else { "" },
+        output.join("")
     );
     serde_json::from_str(&json).unwrap()
 }
@@ -144,6 +155,6 @@ proptest! {
             is_damaged |= outcome.is_err();
         }
         let groups = aggregator.take();
-        prop_assert!(is_damaged || !keys.is_empty() || groups.len() == 6 * 24);
+        prop_assert!(is_damaged || !keys.is_empty() || groups.len() == 8 + 8 + 6 * 8 + 2 * 16);
     }
 }

@@ -1,195 +1,13 @@
 //! Aggregates of random columns in random encodings against a plain evaluation row by row.
 
+mod encoded;
+
 use std::collections::BTreeMap;
 
+use encoded::{Encoded, Held, LONG, Row, TRUE, encode, output, taken};
 use proptest::prelude::*;
-use warmset_kernels::{Aggregator, Codes, Column, Nulls, Outcome, Packed, Plan, Text, Values};
+use warmset_kernels::{Aggregator, Column, Outcome, Plan};
 
-/// What a column of the tests holds.
-#[derive(Clone, Debug)]
-enum Held {
-    Whole(Vec<Option<i64>>),
-    Wide(Vec<Option<i128>>),
-    Double(Vec<Option<f64>>),
-    Text(Vec<Option<String>>),
-}
-
-/// The bytes of a column, and what describes them.
-struct Encoded {
-    validity: Vec<u8>,
-    data: Vec<u8>,
-    entries: Vec<u8>,
-    offsets: Vec<u8>,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Packed { base: i64, width: usize },
-    Wide,
-    Doubles,
-    DoubleCodes,
-    ConstantDouble(f64),
-    Scaled { base: i64, width: usize },
-    TextCodes { count: usize, width: usize },
-    Text { count: usize, base: i64, slope: i64, offset_width: usize },
-}
-
-impl Encoded {
-    fn column(&self) -> Column<'_> {
-        let nulls = if self.validity.is_empty() { Nulls::None } else { Nulls::Bits(&self.validity) };
-        let data = &self.data[..];
-        let text = |codes, count, base, slope, offset_width| {
-            Values::Text(Text {
-                codes,
-                count,
-                offset_width,
-                offsets: &self.offsets,
-                base,
-                slope,
-                bytes: &self.entries,
-            })
-        };
-        let values = match self.kind {
-            Kind::Packed { base, width } => Values::Packed(Packed { base, width, word: 8, data }),
-            Kind::Wide => Values::Wide(data),
-            Kind::Doubles => Values::Doubles(data),
-            Kind::ConstantDouble(value) => Values::ConstantDouble(value),
-            Kind::DoubleCodes => Values::DoubleCodes(Codes { width: 1, data }, &self.entries),
-            Kind::Scaled { base, width } => {
-                Values::ScaledDoubles(Packed { base, width, word: 8, data }, 100.0)
-            }
-            Kind::TextCodes { count, width } => text(Some(Codes { width, data }), count, 0, 0, 8),
-            Kind::Text { count, base, slope, offset_width } => text(None, count, base, slope, offset_width),
-        };
-        Column { nulls, values }
-    }
-}
-
-fn validity<T>(values: &[Option<T>]) -> Vec<u8> {
-    if values.iter().all(Option::is_some) {
-        return Vec::new();
-    }
-    let mut bits = vec![0; values.len().div_ceil(8)];
-    for (row, value) in values.iter().enumerate() {
-        bits[row / 8] |= u8::from(value.is_some()) << (row % 8);
-    }
-    bits
-}
-
-/// Numbers as a base and `more` bytes more than they need.
-fn packed(values: &[Option<i64>], more: usize) -> (i64, usize, Vec<u8>) {
-    let least = values.iter().flatten().min().copied().unwrap_or(7);
-    let greatest = values.iter().flatten().max().copied().unwrap_or(7);
-    let range = greatest.wrapping_sub(least) as u64;
-    let needed = (64 - range.leading_zeros() as usize).div_ceil(8);
-    let width = if i128::from(greatest) - i128::from(least) > i128::from(i64::MAX) {
-        8
-    } else {
-        (needed + more).min(8)
-    };
-    let base = if width == 8 { 0 } else { least };
-    let mut data = Vec::new();
-    for value in values {
-        let stored = value.map_or(0, |value| value.wrapping_sub(base)) as u64;
-        data.extend_from_slice(&stored.to_le_bytes()[..width]);
-    }
-    data.extend_from_slice(&[0xA5; 8][..8 - width]);
-    (base, width, data)
-}
-
-fn encode(held: &Held, form: u8) -> Encoded {
-    let mut encoded = Encoded {
-        validity: Vec::new(),
-        data: Vec::new(),
-        entries: Vec::new(),
-        offsets: Vec::new(),
-        kind: Kind::Wide,
-    };
-    match held {
-        Held::Whole(values) => {
-            encoded.validity = validity(values);
-            let (base, width, data) = packed(values, usize::from(form % 4));
-            (encoded.data, encoded.kind) = (data, Kind::Packed { base, width });
-        }
-        Held::Wide(values) => {
-            encoded.validity = validity(values);
-            encoded.data = values.iter().flat_map(|v| v.unwrap_or(-1).to_le_bytes()).collect();
-        }
-        Held::Double(values) => {
-            encoded.validity = validity(values);
-            doubles(values, form, &mut encoded);
-        }
-        Held::Text(values) => {
-            encoded.validity = validity(values);
-            texts(values, form, &mut encoded);
-        }
-    }
-    encoded
-}
-
-fn doubles(values: &[Option<f64>], form: u8, encoded: &mut Encoded) {
-    let whole: Vec<Option<i64>> = values.iter().map(|v| v.map(|v| (v * 100.0).round() as i64)).collect();
-    let comes_back = |(v, whole): (&Option<f64>, &Option<i64>)| {
-        v.zip(*whole).is_none_or(|(v, whole)| (whole as f64 / 100.0).to_bits() == v.to_bits())
-    };
-    if form % 3 == 0
-        && values.iter().zip(&whole).all(comes_back)
-        && values.iter().flatten().all(|v| v.abs() < 1e9)
-    {
-        let (base, width, data) = packed(&whole, 0);
-        if width <= 6 {
-            (encoded.data, encoded.kind) = (data, Kind::Scaled { base, width });
-            return;
-        }
-    }
-    let mut distinct: Vec<u64> = values.iter().map(|v| v.unwrap_or(0.5).to_bits()).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    if distinct.len() == 1 && form % 2 == 0 {
-        encoded.kind = Kind::ConstantDouble(f64::from_bits(distinct[0]));
-    } else if distinct.len() <= 256 && form % 3 != 2 {
-        encoded.kind = Kind::DoubleCodes;
-        encoded.entries = distinct.iter().flat_map(|bits| bits.to_le_bytes()).collect();
-        let code = |v: &Option<f64>| distinct.binary_search(&v.unwrap_or(0.5).to_bits()).unwrap() as u8;
-        encoded.data = values.iter().map(code).collect();
-    } else {
-        encoded.kind = Kind::Doubles;
-        encoded.data = values.iter().flat_map(|v| v.unwrap_or(f64::NAN).to_le_bytes()).collect();
-    }
-}
-
-fn texts(values: &[Option<String>], form: u8, encoded: &mut Encoded) {
-    let texts: Vec<&str> = values.iter().map(|v| v.as_deref().unwrap_or("")).collect();
-    let mut distinct = texts.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let kept = if form % 2 == 0 { &distinct } else { &texts };
-    let mut ends = vec![0_i64];
-    for text in kept {
-        encoded.entries.extend_from_slice(text.as_bytes());
-        ends.push(encoded.entries.len() as i64);
-    }
-    if form % 2 == 0 {
-        let width = if distinct.len() <= 1 { 0 } else { 1 + usize::from(form % 4 / 2) };
-        let code =
-            |text: &&str| (distinct.binary_search(text).unwrap() as u16).to_le_bytes()[..width].to_vec();
-        encoded.data = texts.iter().flat_map(code).collect();
-        encoded.offsets = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
-        encoded.kind = Kind::TextCodes { count: distinct.len(), width };
-    } else {
-        // On a line: what is left is at least 0 once the least of it is the base.
-        let slope = (ends[ends.len() - 1] << 16) / (ends.len() as i64);
-        let left: Vec<i64> =
-            ends.iter().enumerate().map(|(i, end)| end - ((i as i64 * slope) >> 16)).collect();
-        let base = *left.iter().min().unwrap();
-        encoded.offsets = left.iter().flat_map(|v| ((v - base) as u64).to_le_bytes()[..3].to_vec()).collect();
-        encoded.offsets.extend_from_slice(&[0; 5]);
-        encoded.kind = Kind::Text { count: texts.len(), base, slope, offset_width: 3 };
-    }
-}
-
-const LONG: &str = r#"{"least":"-9223372036854775808","greatest":"9223372036854775807"}"#;
 const DECIMAL_38: &str = r#"{"least":"-99999999999999999999999999999999999999","greatest":"99999999999999999999999999999999999999"}"#;
 
 /// (a whole, b whole, d double, t text, w wide): a between and b >= a; sums of a, a * b + 7, w, d; bounds of a, d; counts.
@@ -203,20 +21,23 @@ fn plan(keys: &str, least: i64, greatest: i64, word: &str) -> Plan {
             {{"whole_literal":{{"value":"7"}}}},
             {{"arithmetic":{{"operator":"add","left":5,"right":6,"bounds":{DECIMAL_38}}}}},
             {{"to_double":{{"of":0}}}},
-            {{"double_arithmetic":{{"operator":"subtract","left":2,"right":8}}}}],
-        "filters":[{{"within":{{"node":0,"bounds":{{"least":"{least}","greatest":"{greatest}"}}}}}},
+            {{"double_arithmetic":{{"operator":"subtract","left":2,"right":8}}}},
             {{"compare":{{"comparison":"less_or_equal","left":0,"right":1}}}},
-            {{"text_any_of":{{"column":3,"values":[[{word}],[97],[]]}}}}],
+            {{"text_matches":{{"column":3,"patterns":[{{"is":[{word}]}},{{"is":[97]}},{{"is":[]}}]}}}}],
+        "filters":[{{"within":{{"node":0,"bounds":{{"least":"{least}","greatest":"{greatest}"}}}}}},
+            {{"within":{{"node":10,"bounds":{TRUE}}}}}, {{"within":{{"node":11,"bounds":{TRUE}}}}}],
         "keys":{keys},
         "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}, {{"sum":{{"node":7,"bounds":{DECIMAL_38}}}}},
             {{"double_sum":{{"node":9}}}}, {{"least":{{"node":0}}}}, {{"greatest":{{"node":2}}}}, {{"count":{{"node":4}}}},
-            {{"sum":{{"node":4,"bounds":{DECIMAL_38}}}}}, {{"least":{{"node":2}}}}, {{"greatest":{{"node":4}}}}]}}"#,
-        word = word.join(",")
+            {{"sum":{{"node":4,"bounds":{DECIMAL_38}}}}}, {{"least":{{"node":2}}}}, {{"greatest":{{"node":4}}}}],
+        "output":{output}}}"#,
+        word = word.join(","),
+        output = output(keys.matches(|c: char| c.is_ascii_digit()).count(), 9)
     );
     serde_json::from_str(&json).unwrap()
 }
 
-type Row = (Option<i64>, Option<i64>, Option<f64>, Option<String>, Option<i128>);
+type Five = (Option<i64>, Option<i64>, Option<f64>, Option<String>, Option<i128>);
 /// Rows with a value, and the result's bits.
 type Results = Vec<(i64, i128)>;
 
@@ -226,7 +47,7 @@ fn above(left: f64, right: f64) -> bool {
 
 /// Row by row, as the documentation of the plan says.
 fn expected(
-    rows: &[Row],
+    rows: &[Five],
     keys: &[usize],
     least: i64,
     greatest: i64,
@@ -277,33 +98,21 @@ fn expected(
     Some(groups)
 }
 
-fn decoded(mut bytes: &[u8], keys: &[usize]) -> BTreeMap<String, Results> {
-    fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
-        let (first, rest) = bytes.split_at(count);
-        *bytes = rest;
-        first
-    }
+fn decoded(bytes: &[u8], keys: &[usize]) -> BTreeMap<String, Results> {
     let mut groups = BTreeMap::new();
-    while !bytes.is_empty() {
-        let mut key = Vec::new();
-        for _ in keys {
-            key.push(match take(&mut bytes, 1)[0] {
-                0 => "None".to_owned(),
-                1 => format!("Some({})", i64::from_le_bytes(take(&mut bytes, 8).try_into().unwrap())),
-                _ => {
-                    let length = u32::from_le_bytes(take(&mut bytes, 4).try_into().unwrap());
-                    format!("Some({:?})", std::str::from_utf8(take(&mut bytes, length as usize)).unwrap())
-                }
-            });
-        }
-        let mut results = Vec::new();
-        for at in 0..9 {
-            let count = i64::from_le_bytes(take(&mut bytes, 8).try_into().unwrap());
-            let result = i128::from_le_bytes(take(&mut bytes, 16).try_into().unwrap());
+    for row in Row::all(bytes, keys.len() + 18) {
+        let shown = |(field, key): (usize, &usize)| match (row.is_null(field), key) {
+            (true, _) => "None".to_owned(),
+            (false, 3) => format!("Some({:?})", std::str::from_utf8(row.outside(field)).unwrap()),
+            _ => format!("Some({})", row.word(field) as i64),
+        };
+        let key: Vec<String> = keys.iter().enumerate().map(shown).collect();
+        let result = |at: usize| {
+            let count = row.word(keys.len() + 2 * at) as i64;
             // What no row had a value for has no result.
-            results.push((count, if count == 0 || at == 5 { 0 } else { result }));
-        }
-        assert!(groups.insert(key.join("|"), results).is_none(), "a group came twice");
+            (count, if count == 0 || at == 5 { 0 } else { row.wide(keys.len() + 2 * at + 1) })
+        };
+        assert!(groups.insert(key.join("|"), (0..9).map(result).collect()).is_none(), "a group came twice");
     }
     groups
 }
@@ -328,7 +137,7 @@ fn a_double() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn a_row() -> impl Strategy<Value = Row> {
+fn a_row() -> impl Strategy<Value = Five> {
     let small = -300_i64..300;
     let large = prop_oneof![20 => small.clone(), 1 => any::<i32>().prop_map(i64::from)];
     let wide = prop_oneof![3 => -1000_i128..1000, 1 => -(10_i128.pow(34))..10_i128.pow(34)];
@@ -358,13 +167,15 @@ proptest! {
         batches in prop::collection::vec((prop::collection::vec(a_row(), 0..1400), any::<u8>()), 1..4),
         keys in prop_oneof![Just(vec![]), Just(vec![3]), Just(vec![1]), Just(vec![3, 1])],
         least in -320_i64..100, span in 0_i64..600,
-        without_nulls in any::<bool>(),
+        without_nulls in any::<bool>(), is_large in any::<bool>(),
     ) {
         let greatest = least + span;
+        let large = [1, 10_i128.pow(3)][usize::from(is_large)];
         let mut aggregator =
             Aggregator::new(&plan(&format!("{keys:?}"), least, greatest, "bc")).unwrap();
-        let mut added: Vec<Row> = Vec::new();
+        let mut added: Vec<Five> = Vec::new();
         for (mut rows, form) in batches {
+            rows.iter_mut().for_each(|row| row.4 = row.4.map(|w| w * large));
             if without_nulls {
                 rows.retain(|(a, b, d, t, w)| {
                     a.is_some() && b.is_some() && d.is_some() && t.is_some() && w.is_some()
@@ -380,106 +191,20 @@ proptest! {
             let encoded: Vec<Encoded> = held.iter().map(|held| encode(held, form)).collect();
             let columns: Vec<Column<'_>> = encoded.iter().map(Encoded::column).collect();
             match aggregator.add(rows.len(), &columns).unwrap() {
-                Outcome::Added(_) => added.extend(rows),
-                // The widths of `w` say nothing of its values, which might be as large as their type.
-                Outcome::Refused => prop_assert!(!rows.is_empty()),
+                Outcome::Added => added.extend(rows),
+                // With the next rows, a value or a sum leaves its type.
+                Outcome::Refused(from) => {
+                    let next = 1024.min(rows.len() - from);
+                    let mut more = added.clone();
+                    more.extend_from_slice(&rows[..from + next]);
+                    prop_assert!(expected(&more, &keys, least, greatest, "bc").is_none());
+                    added.extend_from_slice(&rows[..from]);
+                }
             }
         }
         let expected = expected(&added, &keys, least, greatest, "bc").expect("what is added fits");
         prop_assert_eq!(canonical(decoded(&taken(&mut aggregator), &keys)), canonical(expected));
         let empty = decoded(&taken(&mut aggregator), &keys);
         prop_assert!(empty.values().flatten().all(|&(count, bits)| count == 0 && bits == 0));
-    }
-}
-
-/// All pieces of the groups.
-fn taken(aggregator: &mut Aggregator) -> Vec<u8> {
-    let mut all = Vec::new();
-    loop {
-        let piece = aggregator.take();
-        if piece.is_empty() {
-            return all;
-        }
-        all.extend(piece);
-    }
-}
-
-/// Groups by a text.
-fn count_by_text() -> Aggregator {
-    let json = r#"{"columns":1,"nodes":[{"presence":{"column":0}}],"filters":[],"keys":[0],"aggregates":[{"count":{"node":0}}]}"#;
-    Aggregator::new(&serde_json::from_str(json).unwrap()).unwrap()
-}
-
-#[test]
-fn long_keys_fill_it_and_are_given_out_in_pieces() {
-    let texts = |from: usize| -> Vec<Option<String>> {
-        (from..from + 50).map(|n| Some(format!("{n:0>50000}").repeat(10))).collect()
-    };
-    let (first, second) = (encode(&Held::Text(texts(0)), 0), encode(&Held::Text(texts(25)), 0));
-    let mut aggregator = count_by_text();
-    assert_eq!(aggregator.add(50, &[first.column()]), Ok(Outcome::Added(50)));
-    assert!(aggregator.is_full(), "25 MB of keys");
-    let piece = aggregator.take();
-    assert!(piece.len() >= 16 << 20 && piece.len() < 17 << 20, "{}", piece.len());
-    assert!(aggregator.add(50, &[second.column()]).is_err(), "in the middle of giving out");
-    assert_eq!(piece.len() + taken(&mut aggregator).len(), 50 * (1 + 4 + 500_000 + 24));
-    assert!(!aggregator.is_full());
-    assert_eq!(aggregator.add(50, &[second.column()]), Ok(Outcome::Added(50)), "the first are forgotten");
-    assert_eq!(aggregator.take().len() + aggregator.take().len(), 50 * (1 + 4 + 500_000 + 24));
-    assert_eq!(aggregator.add(50, &[first.column()]), Ok(Outcome::Added(50)), "nobody has to ask once more");
-}
-
-/// A column of longs and their sum, with these bounds.
-fn sum_of(bounds: &str) -> Aggregator {
-    let json = format!(
-        r#"{{"columns":1,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[],
-            "aggregates":[{{"sum":{{"node":0,"bounds":{bounds}}}}}]}}"#
-    );
-    Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap()
-}
-
-fn longs(values: &[i64]) -> Encoded {
-    encode(&Held::Whole(values.iter().map(|&v| Some(v)).collect()), 0)
-}
-
-#[test]
-fn a_sum_that_might_leave_its_type_is_refused_and_nothing_is_added() {
-    let mut sum = sum_of(LONG);
-    let (large, small) = (longs(&[i64::MAX, i64::MAX]), longs(&[1, 2, 3]));
-    assert_eq!(sum.add(3, &[small.column()]), Ok(Outcome::Added(1)));
-    assert_eq!(sum.add(2, &[large.column()]), Ok(Outcome::Refused));
-    assert_eq!(sum.take()[8..24], 6_i128.to_le_bytes());
-    let mut wrapping = sum_of("null");
-    assert_eq!(wrapping.add(2, &[large.column()]), Ok(Outcome::Added(1)));
-    assert_eq!(wrapping.take()[8..24], (2 * i128::from(i64::MAX)).to_le_bytes());
-}
-
-#[test]
-fn what_is_damaged_is_an_error() {
-    let mut sum = sum_of(LONG);
-    let encoded = longs(&[1, 2, 300]);
-    assert!(sum.add(100, &[encoded.column()]).is_err());
-    assert!(sum.add(3, &[]).is_err());
-    let double = encode(&Held::Double(vec![Some(1.0)]), 2);
-    assert!(sum.add(1, &[double.column()]).is_err());
-}
-
-#[test]
-fn a_plan_that_refers_to_nothing_is_an_error() {
-    for (nodes, filters, keys, aggregates) in [
-        (r#"{"double":{"column":1}}"#, "", "", ""),
-        (r#"{"to_double":{"of":0}}"#, "", "", ""),
-        (r#"{"double":{"column":0}}"#, "", "", r#"{"sum":{"node":0,"bounds":null}}"#),
-        (r#"{"double":{"column":0}}"#, "", "", r#"{"count":{"node":3}}"#),
-        ("", r#"{"text_any_of":{"column":4,"values":[]}}"#, "", ""),
-        ("", r#"{"present":{"node":0}}"#, "", ""),
-        ("", "", "1", ""),
-        (r#"{"whole_literal":{"value":"1e5"}}"#, "", "", ""),
-    ] {
-        let json = format!(
-            r#"{{"columns":1,"nodes":[{nodes}],"filters":[{filters}],"keys":[{keys}],"aggregates":[{aggregates}]}}"#
-        );
-        let plan: Plan = serde_json::from_str(&json).unwrap();
-        assert!(Aggregator::new(&plan).is_err(), "{json}");
     }
 }

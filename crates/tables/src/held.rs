@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::panic::RefUnwindSafe;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use arrow_buffer::Buffer;
@@ -21,7 +22,8 @@ type Held = BTreeMap<usize, (usize, usize)>;
 // The standard library's lock is one word: a forked child can unlock it, whoever waited for it in the parent.
 static HELD: Mutex<Held> = Mutex::new(BTreeMap::new());
 static INHERITED: Once = Once::new();
-static WARNED: Once = Once::new();
+// Not a `Once`: a child that is forked in the middle of one would wait for it for ever.
+static WARNED: AtomicBool = AtomicBool::new(false);
 
 /// What a thread that forks keeps until it has: the lock, so that the child does not find it locked by a thread that it
 /// does not have, the ranges that are inherited, and why some are not.
@@ -161,14 +163,13 @@ extern "C" fn after_fork() {
     drop(held);
     // The parent alone: in the child, whoever is told may wait for threads that it does not have.
     if process == std::process::id() {
-        if let Some(error) = problem.or(undone.err()) {
-            WARNED.call_once(|| {
-                tracing::warn!(
-                    %error,
-                    "a process that was forked has only a part of the arrays that are held: it crashes when it reads the \
-                     others; raise vm.max_map_count, or fork before arrays are read"
-                );
-            });
+        let problem = problem.or(undone.err()).filter(|_| !WARNED.swap(true, Ordering::Relaxed));
+        if let Some(error) = problem {
+            tracing::warn!(
+                %error,
+                "a process that was forked has only a part of the arrays that are held: it crashes when it reads the \
+                 others; raise vm.max_map_count, or fork before arrays are read"
+            );
         }
     }
 }

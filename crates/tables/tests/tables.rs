@@ -14,6 +14,7 @@ use arrow_schema::{DataType, Schema};
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
 use tempfile::TempDir;
+use twox_hash::XxHash3_64;
 use warmset_tables::{ArraySource, Element, Error, Options, Piece, ScanOptions, Store};
 
 const MEMORY_BYTES: u64 = 32 << 20;
@@ -270,6 +271,21 @@ fn other_files_are_refused_with_a_reason() {
     fs::write(&path, vec![7; 100_000]).expect("write");
     let error = store.table("t").err().expect("not Arrow").to_string();
     assert!(error.contains("does not end as an Arrow file"), "{error}");
+    // What a later Warmset may write: another layout, and what this one does not know of.
+    let newer = r#"{"version":2,"layout":{"kind":"graph"}}"#;
+    let checksum = format!("{:016x}", XxHash3_64::oneshot(newer.as_bytes()));
+    let mut writer =
+        arrow_ipc::writer::FileWriter::try_new(File::create(&path).expect("file"), &data.schema())
+            .expect("writer");
+    writer.write(&data).expect("write");
+    writer.write_metadata("warmset", newer);
+    writer.write_metadata("warmset.xxh3", checksum);
+    writer.finish().expect("finish");
+    let error = store.table("t").err().expect("newer").to_string();
+    assert!(
+        error.contains("it has layout 2, and this Warmset reads up to 1: install a newer one"),
+        "{error}"
+    );
     assert!(matches!(store.table("../t"), Err(Error::Invalid(_))));
     assert!(!store.contains("none").expect("looked"));
 }

@@ -9,9 +9,12 @@ package io.warmset.columns;
 public final class NativeAggregate {
   /** What {@link #add} returns for a batch that it added. */
   public static final int ADDED = 0;
-  /** The same where there are so many groups, or such long keys, that they should be given out. */
+  /** The same where the groups take so much memory, or are so many to their rows, that they should be given out. */
   public static final int FULL = 1;
-  /** What {@link #add} returns for a batch in which a value or a sum might leave its type; it added nothing of it. */
+  /**
+   * What {@link #add} returns for a batch with whose first rows a value or a sum would leave its type; it added nothing of it.
+   * Where it added rows before these, so many less.
+   */
   public static final int REFUSED = -1;
   /** Numbers per column in the description of a batch. */
   public static final int WORDS = 13;
@@ -60,12 +63,15 @@ public final class NativeAggregate {
    * Adds the rows of one batch.
    *
    * @param columns {@link WarmVector#describe} of each column of the plan
-   * @return {@link #ADDED}, {@link #FULL} or {@link #REFUSED}
+   * @return {@link #ADDED}, {@link #FULL}, or {@link #REFUSED} less the rows that were added
    */
   public static native int add(long handle, int rows, long[] columns);
 
+  /** The groups that it has. */
+  public static native long groups(long handle);
+
   /**
-   * Gives out groups in pieces, in the form of `warmset_kernels::Aggregator::take`; an empty one after the last, with
+   * Gives out groups in pieces, rows in the format of UnsafeRow, each behind its length in 8 bytes; an empty one after the last, with
    * which they are forgotten. All are to be taken before the next batch.
    */
   public static native byte[] take(long handle);

@@ -25,7 +25,8 @@ final case class StatsReport(
  * Invariant: at most `PointsMax` reports per executor and `ExecutorsMax` executors are kept, the
  * oldest going first, and executors that have gone before those that are alive (one that has
  * nothing new to say does not report); reports of one executor are in the order of their times, and
- * only the last has its regions. Safe for use from several threads. It does not parse the JSON.
+ * only the last has its regions. No more than `ExecutorsMax` executors without the native library are noted. Safe for
+ * use from several threads. It does not parse the JSON.
  *
  * @param alive the executors that Spark has now
  * @param rdds whether executors keep RDDs in regions, where they are asked to
@@ -33,6 +34,7 @@ final case class StatsReport(
 final class StatsHistory(alive: () => Set[String] = () => Set.empty, private[spark] val rdds: Boolean = true) {
   import StatsHistory._
 
+  private var lacking = Set.empty[String]
   private val series = new mutable.LinkedHashMap[String, mutable.ArrayDeque[StatsReport]]
 
   def add(report: StatsReport): Unit = synchronized {
@@ -45,6 +47,18 @@ final class StatsHistory(alive: () => Set[String] = () => Set.empty, private[spa
     points.insert(at, if (newest) report else report.copy(regionsJson = ""))
     if (newest && at > 0) points(at - 1) = points(at - 1).copy(regionsJson = "")
     if (points.length > PointsMax) points.removeHead()
+  }
+
+  /** Notes an executor in which native code cannot be called. */
+  def add(missing: LibraryMissing): Unit = synchronized {
+    if (lacking.size >= ExecutorsMax) lacking = lacking.intersect(alive())
+    if (lacking.size < ExecutorsMax) lacking += missing.executorId
+  }
+
+  /** An executor that Spark has now in which native code cannot be called, if there is one. */
+  def withoutLibrary: Option[String] = {
+    val noted = synchronized(lacking)
+    if (noted.isEmpty) None else noted.intersect(alive()).minOption
   }
 
   private def forgetOne(): Unit = {

@@ -6,6 +6,7 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.ObjectMapper
 
+import io.warmset.region.NativeLibrary
 import io.warmset.spark.ui.ReportJson
 import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.internal.Logging
@@ -16,8 +17,9 @@ import org.apache.spark.warmset.SparkInternals
  * An executor's statistics: gauges in Spark's metric system, and reports to the driver.
  *
  * Invariant: a report goes out only when something changed, and its size is bounded: regions are
- * summed per RDD. What the native store warns of is logged with each. A failure here is logged and never reaches a task. In local mode the gauges are
- * the driver's: Spark registers an executor's there before the application has its name.
+ * summed per RDD. What the native store warns of is logged before each. A failure here is logged and
+ * never reaches a task. In local mode the gauges are the driver's: Spark registers an executor's there
+ * before the application has its name.
  */
 private[spark] final class StatsReporter(holder: StoreHolder.Running, context: PluginContext)
   extends Logging {
@@ -63,16 +65,20 @@ private[spark] final class StatsReporter(holder: StoreHolder.Running, context: P
 /** What an executor says that must have a store, and has none. */
 final case class StoreRefused(executorId: String, why: String) extends Serializable
 
+/** What an executor says in which native code cannot be called. */
+final case class LibraryMissing(executorId: String) extends Serializable
+
 private[spark] object StatsReporter extends Logging {
   /** RDDs that a report lists, the largest: enough for a page, and a bound for the message. */
   private val RddsMax = 500
 
-  /** Tells the driver that this executor has no store, and why. */
+  /** Tells the driver that this executor has no store, and why; and whether it has no native library either. */
   def sendProblem(context: PluginContext, cause: Throwable): Unit =
     try {
       val why = Option(cause.getMessage).getOrElse(cause.toString)
       val json = new ObjectMapper().createObjectNode().put("problem", why).toString
       context.send(StatsReport(context.executorID, System.currentTimeMillis, json, "[]"))
+      if (!NativeLibrary.isLoaded) context.send(LibraryMissing(context.executorID))
     } catch {
       case NonFatal(failure) => logDebug("The driver was not told", failure)
     }

@@ -5,7 +5,7 @@ import io.warmset.spark.kernels.{AggregationMetrics, KernelPlan, PartialAggregat
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
@@ -51,8 +51,7 @@ final case class WarmsetAggregateExec(
   override protected def doExecute(): RDD[InternalRow] = {
     val counted = AggregationMetrics(longMetric("numOutputRows"), longMetric("numBatches"),
       longMetric("numBatchesByRows"), longMetric("nativeTime"))
-    val functions = aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
-    val task = WarmsetAggregateExec.Task(plan, output.map(_.dataType), keys, functions, conditions, child.output, counted)
+    val task = WarmsetAggregateExec.Task(plan, output.map(_.dataType), keys, aggregates, conditions, child.output, counted)
     WarmsetAggregateExec.whole(child).executeColumnar().mapPartitions { batches =>
       new PartialAggregation(batches, task.plan, task.output, NativeLibrary.isLoaded, task.makeRows, task.counted)
     }
@@ -73,11 +72,11 @@ object WarmsetAggregateExec {
       plan: KernelPlan,
       output: Seq[DataType],
       keys: Seq[Expression],
-      functions: Seq[DeclarativeAggregate],
+      aggregates: Seq[AggregateExpression],
       conditions: Seq[Expression],
       input: Seq[Attribute],
       counted: AggregationMetrics) {
-    def makeRows(): RowAggregate = new RowAggregate(keys, functions, conditions, input)
+    def makeRows(): RowAggregate = new RowAggregate(keys, aggregates, conditions, input)
   }
 
   /** The scan, which skips batches by their bounds and leaves rows to us. */

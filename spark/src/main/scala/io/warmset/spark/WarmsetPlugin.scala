@@ -277,6 +277,9 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
       history.add(report)
       recorder.add(report)
       null
+    case missing: LibraryMissing if history != null =>
+      history.add(missing)
+      null
     case refused: StoreRefused =>
       stop(refused)
       null

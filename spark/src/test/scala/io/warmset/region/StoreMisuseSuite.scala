@@ -135,6 +135,19 @@ class StoreMisuseSuite extends AnyFunSuite with BeforeAndAfterAll {
     intercept[Exception](NativeStore.open(null))
   }
 
+  test("what a store warns of comes once, to whoever asks, and to stderr where nobody does") {
+    def warn(): Unit = NativeStore.close(NativeStore.open(
+      s"""{"dir":["${directory.getPath}","/nowhere/at/all"],"budget_bytes":16777216}"""))
+    NativeStore.takeWarnings(true)
+    warn()
+    // A directory without O_DIRECT is warned of, too.
+    val lines = NativeStore.takeWarnings(true).split('\n').filter(_.contains("/nowhere/at/all"))
+    assert(lines.length == 1 && lines.head.contains("goes to the other directories"), lines.mkString("; "))
+    assert(NativeStore.takeWarnings(false) == null)
+    warn()
+    assert(NativeStore.takeWarnings(false) == null)
+  }
+
   test("after all this the store still works") {
     val region = NativeStore.createRegion(store)
     val segment = sealedSegment(region)

@@ -103,11 +103,19 @@ class ClusterSuite extends ClusterSession {
     })
   }
 
-  test("executors that cannot open a store keep batches on the heap") {
-    withCluster("spark.warmset.memory" -> "900000g") { spark =>
+  test("executors without the native library keep batches on the heap, and aggregate as Spark does") {
+    // Where no directory can be written to, the library is not loaded.
+    withCluster("spark.warmset.dir" -> "/proc/none",
+        WarmsetConf.Kernels.name -> "true", WarmsetConf.Statistics.name -> "true") { spark =>
       val df = rows(spark).persist(StorageLevel.MEMORY_AND_DISK)
       for (_ <- 1 to 2) assert(answer(df) == expected)
       assert(regions(spark) == 0)
+      eventually(assert(StatsHistory.of(spark.sparkContext).get.withoutLibrary.isDefined))
+      val total = df.selectExpr("sum(id)", "count(*)")
+      assert(total.head() == Row(expected.get(0), 40000L))
+      total.collect()
+      val plan = total.queryExecution.executedPlan.toString
+      assert(!plan.contains("WarmsetAggregate") && plan.contains("no kernels: executor"), plan)
     }
   }
 }

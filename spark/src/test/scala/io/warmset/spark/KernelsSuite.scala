@@ -1,6 +1,9 @@
 package io.warmset.spark
 
+import io.warmset.spark.kernels.{AggregationMetrics, PartialAggregation, RowAggregate}
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
 import org.apache.spark.sql.functions.{col, sum}
@@ -66,6 +69,40 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
     }
   }
 
+  test("conditions in filters, in choices, and of aggregates") {
+    withFacts {
+      for (filter <- Seq("i = 3 or s = 's1'", "not (i > 100 and t = 't1') or u like '%ab%'",
+          "t is null and substring(u, 1, 2) in ('a0', 'b1', 'c')", "case when i > 10 then b8 else sm end > 2 and coalesce(i, b8) < 300")) {
+        assert(compare(s"select s, count(*), sum(i), min(d) from facts where $filter group by s", isNative = true).nonEmpty)
+      }
+      val conditions = Seq("i = 3 or s = 's1'", "not (i > 100 and t = 't1')", "i is null or i < 20", "t is null", "t like 't1%'",
+        "t like '%1' or u like '%ab%'", "substring(u, 1, 2) in ('a0', 'b1', 'c')", "substring(s, 1, 5) = 's3'", "not (t in ('t1', 't2'))",
+        "i not in (3, 5)", "i between 30 and 60 or i between 100 and 102", "price > 100 or discount = 0.05", "d > 2.5 and not d > 3",
+        "case when i > 10 then b8 else sm end > 2", "coalesce(i, b8) < 3", "t <> 't1'")
+      for (some <- conditions.grouped(6); by <- Seq("", " group by b8")) {
+        val functions = some.map(c => s"count(case when $c then 1 end), sum(case when $c then price else 0 end), sum(if($c, d, -d)), " +
+          s"avg(i) filter (where $c), count(*) filter (where $c), count(t) filter (where $c), max(wide) filter (where $c), " +
+          s"sum(case when $c then 1 when b8 > 2 then i end)")
+        compare(s"select ${functions.mkString(", ")}, min(coalesce(i, -sm)) from facts$by", isNative = true)
+      }
+      compare("select sum(i), count(*) from facts where not (i in (3, null) or s = 's1')")
+      compare("select sum(i), count(*) from facts where s <> 's1' or null = i")
+    }
+  }
+
+  test("keys that are expressions") {
+    withFacts {
+      for (key <- Seq("year(day)", "quarter(day), s", "month(day), year(day)", "day(day)", "i > 100", "t, b8 * 2", "price + 1",
+          "case when i < 9 then 'a' end", "case when i > 100 then 1 when t = 't1' then 2 end", "coalesce(sm, 5), t like 't1%'",
+          "cast(i + 1 as bigint), b8", "year(date_add(day, i))", "l % 10")) {
+        val isNative = !Seq("'a'", "date_add", "% 10").exists(key.contains)
+        assert(compare(s"select $key, count(*), sum(price), min(d) from facts where b8 <> 3 group by $key", isNative).nonEmpty)
+      }
+      // Sums of two bigints need not fit: such batches go row by row.
+      compare("select id + l, count(*) from facts where id < 100 group by id + l")
+    }
+  }
+
   test("no rows, no batches, one row") {
     for (rows <- Seq("id < 0", "id = 77")) {
       withCached(facts.where(rows)) {
@@ -94,6 +131,72 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
     }
   }
 
+  /** Batches in native code and by rows. */
+  private def batches(query: String): (Long, Long) = compareCounted(query, isOrdered = true).get
+
+  test("sums close to the bounds of their type, and products of which only the factors' bounds are too large") {
+    for (ansi <- Seq("true", "false")) {
+      withSetting("spark.sql.ansi.enabled", ansi) {
+        withCached(spark.range(0, 20000, 1, 2).selectExpr("cast(id % 5 as byte) k", "1700000000000000 + id * 1000003 us",
+            "cast(if(id % 2 = 0, 2000000000, 3) as int) a", "cast(if(id % 2 = 0, 1, 70000) as int) b",
+            "if(id % 2 = 0, 1, -1) * (9223372036854775807 - id div 2) l",
+            "if(id % 2 = 0, 1, -1) * (cast(repeat('9', 38) as decimal(38,0)) - id) w")) {
+          val sums = "sum(a * b), sum(l), sum(w), avg(w), sum(a * b - 5)"
+          for (of <- Seq(s"k, sum(us), sum(us - 5), $sums from facts where a > 0 group by k", s"$sums from facts")) {
+            val (native, byRows) = batches(s"select count(*), $of")
+            assert(native == 40 && byRows == 0, s"$ansi, $of: $native, $byRows")
+          }
+          // These leave their type: an error, of whose task nothing is counted, or a sum that wraps.
+          val (native, _) = batches("select sum(us), count(*) from facts")
+          assert(ansi == "true" || native == 40, native)
+        }
+      }
+    }
+  }
+
+  test("rows before a sum leaves its type are added in native code, those after it by rows") {
+    withSetting("spark.sql.ansi.enabled", "false") {
+      withCached(spark.range(0, 40000, 1, 1).selectExpr("id % 30000 many", "cast(id % 3 as byte) few",
+          "cast(if(id % 5000 > 4990, repeat('9', 38), id) as decimal(38,0)) w", "sqrt(id) d")) {
+        for (key <- Seq("few", "many"); functions <- Seq("sum(w)", "sum(d), sum(w), count(d), max(w)", "avg(w), min(d)")) {
+          val (native, byRows) = batches(s"select $key, $functions from facts group by $key")
+          assert(native > 0 && byRows > 0, s"$key, $functions")
+        }
+        compare("select sum(w), sum(d), count(*) from facts where many > 20000", isNative = true)
+      }
+    }
+  }
+
+  test("many groups") {
+    withCached(spark.range(0, 100000, 1, 2).selectExpr("id div 2 n", "uuid() u", "cast(id % 9 as decimal(12,2)) p")) {
+      assert(compare("select n, sum(p), min(p), count(*) from facts group by n", isNative = true).length == 50000)
+      assert(compare("select u, sum(p) from facts group by u", isNative = true).length == 100000)
+      assert(compare("select n % 1000 m, sum(p), count(*) from facts group by n % 1000").length == 1000)
+    }
+  }
+
+  test("without the native library the same groups, row by row") {
+    withFacts {
+      for (query <- Seq("select s, i, sum(price), avg(d), count(t) from facts where b8 < 4 group by s, i",
+          "select max(l), count(*) from facts")) {
+        val df = spark.sql(query)
+        df.collect()
+        val node = planNodes(df).collectFirst { case n: WarmsetAggregateExec => n }.get
+        val types = node.output.map(_.dataType)
+        val metrics = AggregationMetrics(node.longMetric("numOutputRows"), node.longMetric("numBatches"),
+          node.longMetric("numBatchesByRows"), node.longMetric("nativeTime"))
+        val (plan, keys, conditions, input) = (node.plan, node.keys, node.conditions, node.child.output)
+        val aggregates = node.aggregates
+        val byRows = node.child.executeColumnar().mapPartitions { batches =>
+          new PartialAggregation(batches, plan, types, isNative = false,
+            () => new RowAggregate(keys, aggregates, conditions, input), metrics).map(_.copy())
+        }
+        def shown(rows: RDD[InternalRow]) = rows.map(_.copy().toSeq(types).mkString(" ")).collect().sorted.toSeq
+        assert(shown(byRows) == shown(node.execute()), query)
+      }
+    }
+  }
+
   test("doubles are added in the order of rows") {
     withCached(spark.range(0, 20000, 1, 1).selectExpr("cast(id % 3 as byte) k", "sqrt(id) * pow(-3, id % 40) d", "id / 7 e")) {
       compare("select sum(d), avg(e), sum(d * e - 3), avg(d) from facts", isNative = true)
@@ -104,12 +207,12 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   test("what is not computed here says why") {
     withFacts {
       for ((query, why) <- Seq(
-          "select sum(i) filter (where i > 3) from facts" -> "filter of its own",
+          "select sum(i) filter (where flag) from facts" -> "filter flag",
           "select stddev(d) from facts" -> "function stddev",
           "select sum(price) from facts where s like 'a%b'" -> "expression length(s",
           "select flag, count(*) from facts group by flag" -> "key flag of type BOOLEAN",
           "select upper(s), count(*) from facts group by upper(s)" -> "is no column",
-          "select id, count(*) from facts group by id" -> "groups",
+          "select weekday(day), count(*) from facts group by weekday(day)" -> "expression weekday",
           "select sum(q * q) from facts" -> "rounded",
           "select sum(price) from facts where rand(3) < 0.5" -> "")) {
         assert(reason(query).contains(why), s"$query: ${reason(query)}")
@@ -119,6 +222,10 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   }
 
   test("keys of which there may be many need statistics") {
+    withCached(spark.range(0, 200000, 1, 2).selectExpr("id", "id div 4 few")) {
+      assert(reason("select id, count(*) from facts group by id").contains("groups"))
+      compare("select count(*), max(n) from (select few, count(*) n from facts group by few)", isNative = true)
+    }
     withSetting("spark.warmset.statistics.enabled", "false") {
       withFacts {
         assert(reason("select i, count(*) from facts group by i").contains("spark.warmset.statistics.enabled"))

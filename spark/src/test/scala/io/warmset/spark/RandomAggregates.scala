@@ -119,7 +119,7 @@ final class RandomAggregates(seed: Long) {
   }
 
   private def anyType: DataType =
-    Seq(anyNumber, anyNumber, anyDecimal, DateType, TimestampType, StringType, BooleanType, FloatType)(random.nextInt(8))
+    one(Seq(anyNumber, anyNumber, anyDecimal, anyDecimal, DateType, DateType, TimestampType, StringType, BooleanType, FloatType))
 
   def table(spark: SparkSession): DataFrame = {
     val rows = (0 until rowCount).map(i => Row.fromSeq(columns.map(_.value(i / rowsPerBatch / 3))))
@@ -134,8 +134,10 @@ final class RandomAggregates(seed: Long) {
 
   private def number(depth: Int): String = {
     val usable = columns.filter(c => c.isNumber && isExact(c))
-    random.nextInt(if (depth == 0) 2 else 5) match {
+    random.nextInt(if (depth == 0) 2 else 7) match {
       case 0 | 1 => one(usable).name
+      case 5 => s"case when $filter then ${number(depth - 1)} else ${number(depth - 1)} end"
+      case 6 => one(Seq(s"coalesce(${number(depth - 1)}, ${number(0)})", s"if($filter, ${number(depth - 1)}, null)", s"-${number(0)}"))
       case 2 => one(Seq("1", "2", "0.5", "100", "cast(3 as bigint)", "cast('-0.01' as decimal(3,2))"))
       case _ => s"(${number(depth - 1)} ${one(Seq("+", "-", "*"))} ${number(depth - 1)})"
     }
@@ -150,9 +152,20 @@ final class RandomAggregates(seed: Long) {
     }
   }
 
-  private def filter: String = {
+  private def filter: String = random.nextInt(8) match {
+    case 0 => s"($simple or $simple)"
+    case 1 => s"not ($simple ${one(Seq("and", "or"))} $simple)"
+    case _ => simple
+  }
+
+  private def text: String = one(columns.filter(_.dataType == StringType)).name
+
+  private def simple: String = {
     val column = one(columns)
-    random.nextInt(9) match {
+    random.nextInt(12) match {
+      case 9 => s"${column.name} is null"
+      case 10 => s"$text like '${one(Seq("a%", "%a", "%a%", "%", "s1%", "t%", "a"))}'"
+      case 11 => s"substring($text, 1, 2) in ('a', 'aa', 't1', '')"
       case 0 => s"${column.name} is not null"
       case 1 => s"${column.name} in (${literal(column)}, ${literal(column)}, ${literal(column)})"
       case 2 => s"${number(1)} ${one(Seq("<", "<=", ">", ">=", "="))} ${number(1)}"
@@ -162,7 +175,9 @@ final class RandomAggregates(seed: Long) {
     }
   }
 
-  private def aggregate: String = random.nextInt(8) match {
+  private def aggregate: String = plain + (if (random.nextInt(8) == 0) s" filter (where $filter)" else "")
+
+  private def plain: String = random.nextInt(8) match {
     case 0 => "count(*)"
     case 1 => s"count(${one(columns).name})"
     case 2 | 3 => s"sum(${number(2)})"
@@ -171,10 +186,17 @@ final class RandomAggregates(seed: Long) {
     case _ => s"sum(${number(0)})"
   }
 
+  private def key(name: String): String = random.nextInt(10) match {
+    case 0 => columns.find(_.dataType == DateType).fold(name)(c => s"${one(Seq("year", "quarter", "month", "day"))}(${c.name})")
+    case 1 => filter
+    case 2 => s"case when $filter then ${one(Seq("1", "2"))} when $filter then 3 else 4 end"
+    case _ => name
+  }
+
   /** A query of the view `facts`. */
   def query(): String = {
     val keyable = columns.filter(c => !c.isFloating && c.dataType != BooleanType).map(_.name)
-    val keys = if (random.nextInt(3) == 0) Nil else Seq.fill(1 + random.nextInt(2))(one(keyable)).distinct
+    val keys = if (random.nextInt(3) == 0) Nil else Seq.fill(1 + random.nextInt(2))(key(one(keyable))).distinct
     val filters = Seq.fill(one(Seq(0, 0, 1, 1, 2, 3)))(filter)
     s"select ${(keys ++ Seq.fill(1 + random.nextInt(4))(aggregate).distinct).mkString(", ")} from facts" +
       (if (filters.isEmpty) "" else filters.mkString(" where ", " and ", "")) +

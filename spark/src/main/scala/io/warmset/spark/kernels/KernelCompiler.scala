@@ -16,9 +16,11 @@ import org.apache.spark.unsafe.types.UTF8String
  * to batch by batch. What is not known here is refused, with the reason.
  */
 private[spark] object KernelCompiler {
+  import KernelPlan.keyJson
+
   private final class Unknown(val reason: String) extends RuntimeException(reason) with NoStackTrace
 
-  private def unknown(reason: String): Nothing = throw new Unknown(reason)
+  def unknown(reason: String): Nothing = throw new Unknown(reason)
 
   /** @return the plan, or why there is none */
   def compile(
@@ -28,10 +30,11 @@ private[spark] object KernelCompiler {
       input: Seq[Attribute]): Either[String, KernelPlan] =
     try {
       val writer = new KernelCompiler(input)
-      val keyColumns = keys.map(writer.key)
+      keys.foreach(writer.key)
       conditions.flatMap(conjuncts).foreach(writer.filter)
       val buffers = aggregates.flatMap(writer.aggregate)
-      Right(KernelPlan(writer.json(keyColumns), keys.map(_.dataType), buffers))
+      val fields = keys.map(k => keyJson(writer.keyNumber(k), k.dataType)) ++ buffers.map(_.json)
+      Right(KernelPlan(writer.json(fields), fields.length))
     } catch {
       case refused: Unknown => Left(refused.reason)
       // What may be left out must not make a query fail.
@@ -43,13 +46,13 @@ private[spark] object KernelCompiler {
     case other => Seq(other)
   }
 
-  private def isText(dataType: DataType): Boolean = dataType match {
+  def isText(dataType: DataType): Boolean = dataType match {
     case text: StringType => text.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID
     case _ => false
   }
 
   /** The least and the greatest value of a type that is stored as whole numbers. */
-  private def bounds(dataType: DataType): Option[(BigInt, BigInt)] = dataType match {
+  def bounds(dataType: DataType): Option[(BigInt, BigInt)] = dataType match {
     case ByteType => Some((Byte.MinValue.toInt, Byte.MaxValue.toInt))
     case ShortType => Some((Short.MinValue.toInt, Short.MaxValue.toInt))
     case IntegerType | DateType => Some((Int.MinValue, Int.MaxValue))
@@ -73,12 +76,12 @@ private[spark] object KernelCompiler {
     case _ => 0
   }
 
-  private def boundsJson(of: (BigInt, BigInt)): String = s"""{"least":"${of._1}","greatest":"${of._2}"}"""
+  def boundsJson(of: (BigInt, BigInt)): String = s"""{"least":"${of._1}","greatest":"${of._2}"}"""
 
   private def wholeBounds(dataType: DataType): String =
     boundsJson(bounds(dataType).getOrElse(unknown(s"type ${dataType.sql}")))
 
-  private def wholeValue(value: Any): BigInt = value match {
+  def wholeValue(value: Any): BigInt = value match {
     case v: Decimal => BigInt(v.toJavaBigDecimal.unscaledValue)
     case v: Number => BigInt(v.longValue)
     case other => unknown(s"literal $other")
@@ -93,9 +96,13 @@ private final class KernelCompiler(input: Seq[Attribute]) {
   private val filters = mutable.LinkedHashSet.empty[String]
   private val slots = mutable.LinkedHashMap.empty[String, Int]
 
-  def json(keys: Seq[Int]): String =
-    s"""{"columns":${input.length},"nodes":${list(nodes.keys)},"filters":${list(filters)},"keys":${list(keys)},""" +
-      s""""aggregates":${list(slots.keys)}}"""
+  private val keyColumns = mutable.ArrayBuffer.empty[Int]
+  private val keyNodes = mutable.ArrayBuffer.empty[Int]
+
+  def json(fields: Seq[String]): String =
+    s"""{"columns":${input.length},"nodes":${list(nodes.keys)},"filters":${list(filters)},""" +
+      s""""keys":${list(keyColumns)},"key_nodes":${list(keyNodes)},""" +
+      s""""aggregates":${list(slots.keys)},"output":${list(fields)}}"""
 
   private def list(parts: Iterable[Any]): String = parts.mkString("[", ",", "]")
 
@@ -108,15 +115,26 @@ private final class KernelCompiler(input: Seq[Attribute]) {
     if (at < 0) unknown(s"$a is no column of the scan") else at
   }
 
-  def key(e: Expression): Int = e match {
+  def key(e: Expression): Unit = e match {
     case Alias(child, _) => key(child)
-    case a: Attribute => a.dataType match {
-      case ByteType | ShortType | IntegerType | LongType | DateType | TimestampType | TimestampNTZType => column(a)
-      case of: DecimalType if of.precision <= Decimal.MAX_LONG_DIGITS => column(a)
-      case text if isText(text) => column(a)
-      case other => unknown(s"key ${a.name} of type ${other.sql}")
-    }
+    case a: Attribute if isKey(a.dataType) || isText(a.dataType) => keyColumns += column(a)
+    case a: Attribute => unknown(s"key ${a.name} of type ${a.dataType.sql}")
+    case condition if condition.dataType == BooleanType => keyNodes += conditions(condition)
+    case other if isKey(other.dataType) => keyNodes += value(other)
     case other => unknown(s"key $other is no column")
+  }
+
+  /** Columns come before nodes. */
+  def keyNumber(e: Expression): Int = e match {
+    case Alias(child, _) => keyNumber(child)
+    case a: Attribute => keyColumns.indexOf(column(a))
+    case condition if condition.dataType == BooleanType => keyColumns.length + keyNodes.indexOf(conditions(condition))
+    case other => keyColumns.length + keyNodes.indexOf(value(other))
+  }
+
+  private def isKey(dataType: DataType): Boolean = dataType match {
+    case of: DecimalType => of.precision <= Decimal.MAX_LONG_DIGITS
+    case other => bounds(other).isDefined
   }
 
   /** A whole number or a double. */
@@ -133,14 +151,42 @@ private final class KernelCompiler(input: Seq[Attribute]) {
     case difference: Subtract => arithmetic("subtract", difference)
     case product: Multiply => arithmetic("multiply", product)
     case cast: Cast => converted(cast)
+    case UnaryMinus(child, _) if e.dataType == DoubleType => doubles("multiply", value(Literal(-1.0)), value(child))
+    case UnaryMinus(child, _) => whole("subtract", value(Literal(0L)), value(child), e.dataType)
+    case DatePart(part, date) => node(s"""{"date_part":{"part":"$part","of":${value(date)}}}""")
+    case If(condition, yes, no) => choice(e, Seq(condition -> yes), Some(no))
+    case CaseWhen(branches, otherwise) => choice(e, branches, otherwise)
+    case Coalesce(Seq(only)) => value(only)
+    case Coalesce(first +: rest) => choice(e, Seq(IsNotNull(first) -> first), Some(Coalesce(rest)))
     case other => unknown(s"expression $other")
+  }
+
+  /** The value of the first branch whose condition is true. */
+  private def choice(e: Expression, branches: Seq[(Expression, Expression)], otherwise: Option[Expression]): Int = {
+    def of(branch: Expression): Int =
+      if (branch.dataType != e.dataType) unknown(s"$e, whose branches are of several types") else value(branch)
+    if (e.dataType != DoubleType && !isWhole(e)) unknown(s"type ${e.dataType.sql}")
+    val last = otherwise.filterNot { case Literal(null, _) => true; case _ => false }.map(of)
+    branches.foldRight(last) { case ((when, branch), after) => Some(chosen(conditions(when), of(branch), after)) }.get
+  }
+
+  private def chosen(condition: Int, yes: Int, no: Option[Int]): Int =
+    node(s"""{"choice":{"condition":$condition,"then":$yes,"otherwise":${no.fold("null")(_.toString)}}}""")
+
+  private object DatePart {
+    def unapply(e: Expression): Option[(String, Expression)] = (e match {
+      case Year(date) => Some("year" -> date)
+      case Quarter(date) => Some("quarter" -> date)
+      case Month(date) => Some("month" -> date)
+      case DayOfMonth(date) => Some("day" -> date)
+      case _ => None
+    }).filter(_._2.dataType == DateType)
   }
 
   private def isWhole(e: Expression): Boolean = bounds(e.dataType).isDefined
 
   private def arithmetic(operator: String, e: BinaryArithmetic): Int = e.dataType match {
-    case DoubleType =>
-      node(s"""{"double_arithmetic":{"operator":"$operator","left":${value(e.left)},"right":${value(e.right)}}}""")
+    case DoubleType => doubles(operator, value(e.left), value(e.right))
     case ByteType | ShortType | IntegerType | LongType => whole(operator, value(e.left), value(e.right), e.dataType)
     case of: DecimalType =>
       val (left, right) = (scaleOf(e.left.dataType), scaleOf(e.right.dataType))
@@ -151,6 +197,9 @@ private final class KernelCompiler(input: Seq[Attribute]) {
       else whole(operator, scaled(value(e.left), of.scale - left), scaled(value(e.right), of.scale - right), of)
     case other => unknown(s"arithmetic of ${other.sql}")
   }
+
+  private def doubles(operator: String, left: Int, right: Int): Int =
+    node(s"""{"double_arithmetic":{"operator":"$operator","left":$left,"right":$right}}""")
 
   private def whole(operator: String, left: Int, right: Int, of: DataType): Int =
     node(s"""{"arithmetic":{"operator":"$operator","left":$left,"right":$right,"bounds":${wholeBounds(of)}}}""")
@@ -182,128 +231,82 @@ private final class KernelCompiler(input: Seq[Attribute]) {
     case (from, to) => unknown(s"a cast from ${from.sql} to ${to.sql}")
   }
 
+  /** A row counts where it is true. */
   def filter(e: Expression): Unit = filters ++= (e match {
     case Literal(true, BooleanType) => None
     case IsNotNull(a: Attribute) => Some(s"""{"present":{"node":${presence(a)}}}""")
-    case EqualTo(a: Attribute, Literal(v: UTF8String, _)) if isText(a.dataType) => Some(textAnyOf(a, Seq(v)))
-    case EqualTo(Literal(v: UTF8String, _), a: Attribute) if isText(a.dataType) => Some(textAnyOf(a, Seq(v)))
-    case In(of, values) if values.forall(_.isInstanceOf[Literal]) =>
-      Some(anyOf(of, values.map(_.asInstanceOf[Literal].value)))
-    case InSet(of, values) => Some(anyOf(of, values.toSeq))
-    case compared: BinaryComparison => comparison(compared)
-    case other => unknown(s"filter $other")
+    case conditions.Bounded(of, range) => Some(s"""{"within":{"node":${value(of)},"bounds":${boundsJson(range)}}}""")
+    // Nulls in the list make an answer null, never true.
+    case In(of, values) => Some(isTrue(conditions(In(of, values.filter { case Literal(null, _) => false; case _ => true }))))
+    case InSet(of, values) => Some(isTrue(conditions(InSet(of, values.filter(_ != null)))))
+    case other => Some(isTrue(conditions(other)))
   })
+
+  private def isTrue(condition: Int): String = s"""{"within":{"node":$condition,"bounds":${boundsJson((1, 1))}}}"""
+
+  private val conditions: ConditionCompiler = new ConditionCompiler(node, value, presence, column)
 
   private def presence(a: Attribute): Int =
     if (a.dataType == DoubleType || isWhole(a)) value(a) else node(s"""{"presence":{"column":${column(a)}}}""")
-
-  private def textAnyOf(a: Attribute, values: Seq[UTF8String]): String =
-    s"""{"text_any_of":{"column":${column(a)},"values":${list(values.map(v => list(v.getBytes.map(_ & 0xFF))))}}}"""
-
-  /** Nulls in the list make a row's answer null, never true. */
-  private def anyOf(of: Expression, values: Seq[Any]): String = (of, values.filter(_ != null)) match {
-    case (a: Attribute, some) if isText(a.dataType) => textAnyOf(a, some.map(_.asInstanceOf[UTF8String]))
-    case (whole, some) if isWhole(whole) =>
-      s"""{"any_of":{"node":${value(whole)},"values":${list(some.map(v => s""""${wholeValue(v)}""""))}}}"""
-    case _ => unknown(s"filter $of in a list")
-  }
-
-  private def comparison(e: BinaryComparison): Option[String] = {
-    val name = e match {
-      case _: EqualTo => "equal"
-      case _: LessThan => "less"
-      case _: LessThanOrEqual => "less_or_equal"
-      case _: GreaterThan => "greater"
-      case _: GreaterThanOrEqual => "greater_or_equal"
-      case other => unknown(s"filter $other")
-    }
-    (e.left, e.right) match {
-      case (left, right) if left.dataType != right.dataType => unknown(s"filter $e")
-      case (left, Literal(v, of)) if v != null && bounds(of).isDefined => Some(within(left, name, wholeValue(v)))
-      case (Literal(v, of), right) if v != null && bounds(of).isDefined => Some(within(right, mirrored(name), wholeValue(v)))
-      case (left, right) if left.dataType == DoubleType || isWhole(left) =>
-        Some(s"""{"compare":{"comparison":"$name","left":${value(left)},"right":${value(right)}}}""")
-      case _ => unknown(s"filter $e")
-    }
-  }
-
-  private def mirrored(name: String): String =
-    if (name.startsWith("less")) name.replace("less", "greater") else name.replace("greater", "less")
-
-  private def within(of: Expression, name: String, v: BigInt): String = {
-    val (least, greatest) = bounds(of.dataType).getOrElse(unknown(s"filter on $of"))
-    val range = name match {
-      case "equal" => (v, v)
-      case "less" => (least, v - 1)
-      case "less_or_equal" => (least, v)
-      case "greater" => (v + 1, greatest)
-      case _ => (v, greatest)
-    }
-    s"""{"within":{"node":${value(of)},"bounds":${boundsJson(range)}}}"""
-  }
 
   /** What the buffers of one aggregate hold. */
   def aggregate(e: AggregateExpression): Seq[Buffer] = {
     if (e.mode != Partial) unknown(s"$e is not partial")
     if (e.isDistinct) unknown(s"$e is of distinct values")
-    if (e.filter.isDefined) unknown(s"$e has a filter of its own")
+    // What a row has that the aggregate's own filter takes out is no value.
+    val counts = e.filter.map(conditions(_))
+    def of(child: Expression): Int = counts.fold(value(child))(chosen(_, value(child), None))
     val buffers = e.aggregateFunction match {
-      case sum: Sum => summed(sum)
-      case average: Average => averaged(average)
-      case count: Count => Seq(CountOf(counted(count)))
-      case least: Min => Seq(OrNull(slot(s"""{"least":{"node":${value(least.child)}}}"""), least.dataType))
-      case greatest: Max => Seq(OrNull(slot(s"""{"greatest":{"node":${value(greatest.child)}}}"""), greatest.dataType))
+      case sum: Sum => summed(sum, of(sum.child))
+      case average: Average => averaged(average, of(average.child))
+      case count: Count => Seq(CountOf(counted(count, counts)))
+      case least: Min => Seq(OrNull(slot(s"""{"least":{"node":${of(least.child)}}}"""), least.dataType))
+      case greatest: Max => Seq(OrNull(slot(s"""{"greatest":{"node":${of(greatest.child)}}}"""), greatest.dataType))
       case other => unknown(s"function ${other.prettyName}")
     }
-    if (buffers.map(typeOf) != e.aggregateFunction.aggBufferAttributes.map(_.dataType)) {
+    if (buffers.map(_.dataType) != e.aggregateFunction.aggBufferAttributes.map(_.dataType)) {
       unknown(s"the buffers of $e in this version of Spark")
     }
     buffers
   }
 
-  private def typeOf(buffer: Buffer): DataType = buffer match {
-    case OrNull(_, of) => of
-    case OrZero(_, of) => of
-    case IsEmpty(_) => BooleanType
-    case CountOf(_) => LongType
-  }
-
-  private def summed(sum: Sum): Seq[Buffer] = sum.dataType match {
+  private def summed(sum: Sum, child: Int): Seq[Buffer] = sum.dataType match {
     case of: DecimalType =>
-      val at = slot(s"""{"sum":{"node":${value(sum.child)},"bounds":${wholeBounds(of)}}}""")
+      val at = slot(s"""{"sum":{"node":$child,"bounds":${wholeBounds(of)}}}""")
       Seq(OrZero(at, of), IsEmpty(at))
     case LongType =>
       // Without errors on overflow, Spark's sums wrap.
       val limit = if (sum.evalContext.evalMode == EvalMode.LEGACY) "null" else wholeBounds(LongType)
-      Seq(OrNull(slot(s"""{"sum":{"node":${value(sum.child)},"bounds":$limit}}"""), LongType))
-    case DoubleType if sum.child.dataType == DoubleType => Seq(OrNull(doubleSum(value(sum.child)), DoubleType))
+      Seq(OrNull(slot(s"""{"sum":{"node":$child,"bounds":$limit}}"""), LongType))
+    case DoubleType if sum.child.dataType == DoubleType => Seq(OrNull(doubleSum(child), DoubleType))
     case other => unknown(s"a sum of type ${other.sql}")
   }
 
-  private def averaged(average: Average): Seq[Buffer] = average.child.dataType match {
+  private def averaged(average: Average, child: Int): Seq[Buffer] = average.child.dataType match {
     case of: DecimalType =>
       val sum = average.sumDataType
       if (scaleOf(sum) != of.scale) unknown(s"$average, whose sum is rounded")
-      val at = slot(s"""{"sum":{"node":${value(average.child)},"bounds":${wholeBounds(sum)}}}""")
+      val at = slot(s"""{"sum":{"node":$child,"bounds":${wholeBounds(sum)}}}""")
       Seq(OrZero(at, sum), CountOf(at))
     case DoubleType =>
-      val at = doubleSum(value(average.child))
+      val at = doubleSum(child)
       Seq(OrZero(at, DoubleType), CountOf(at))
     case ByteType | ShortType | IntegerType | LongType =>
-      val at = doubleSum(node(s"""{"to_double":{"of":${value(average.child)}}}"""))
+      val at = doubleSum(node(s"""{"to_double":{"of":$child}}"""))
       Seq(OrZero(at, DoubleType), CountOf(at))
     case other => unknown(s"an average of type ${other.sql}")
   }
 
   private def doubleSum(of: Int): Int = slot(s"""{"double_sum":{"node":$of}}""")
 
-  private def counted(count: Count): Int = {
-    val node = count.children match {
+  private def counted(count: Count, counts: Option[Int]): Int = {
+    val of = count.children match {
       case Seq(a: Attribute) => presence(a)
       case Seq(Literal(v, _)) if v != null => value(Literal(1L))
       case Seq(other) => value(other)
       case _ => unknown(s"$count of several columns")
     }
+    val node = counts.fold(of)(is => chosen(conditions.both(is, conditions.hasValue(of)), value(Literal(1L)), None))
     slot(s"""{"count":{"node":$node}}""")
   }
 }

@@ -1,100 +1,77 @@
 package io.warmset.spark.kernels
 
-import java.math.{BigDecimal => JavaDecimal, BigInteger}
-import java.nio.{ByteBuffer, ByteOrder}
-
-import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types._
-import org.apache.spark.unsafe.types.UTF8String
+import org.apache.spark.unsafe.Platform
 
 /**
- * A partial aggregate that native code can compute: the plan for it, and how its results become Spark's buffers.
+ * A partial aggregate that native code can compute.
  *
- * Invariant: buffers have the order and the values that Spark's own partial aggregate would give them.
+ * Invariant: keys and buffers have the order and the values that Spark's own partial aggregate would give them.
  *
  * @param json the plan, as `warmset_kernels::Plan` reads it
- * @param keys the types of the grouping keys
- * @param buffers what each buffer holds
+ * @param fields keys and buffers
  */
-private[spark] final case class KernelPlan(json: String, keys: Seq[DataType], buffers: Seq[KernelPlan.Buffer]) {
-  import KernelPlan._
+private[spark] final case class KernelPlan(json: String, fields: Int) {
+  /** The groups that native code gave out; the row is used again for the next. */
+  def rows(bytes: Array[Byte]): Iterator[UnsafeRow] = new Iterator[UnsafeRow] {
+    private val row = new UnsafeRow(fields)
+    private var at = 0
 
-  private def aggregates: Int = buffers.map(_.slot).maxOption.fold(0)(_ + 1)
+    override def hasNext: Boolean = at < bytes.length
 
-  /** The groups that native code gave out. */
-  def rows(bytes: Array[Byte]): Iterator[InternalRow] = {
-    val in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
-    val counts = new Array[Long](aggregates)
-    val results = Array.ofDim[Byte](aggregates, ResultBytes)
-    new Iterator[InternalRow] {
-      override def hasNext: Boolean = in.hasRemaining
-      override def next(): InternalRow = {
-        val row = new GenericInternalRow(keys.length + buffers.length)
-        keys.indices.foreach(i => row.update(i, key(in, keys(i))))
-        counts.indices.foreach { i =>
-          counts(i) = in.getLong()
-          in.get(results(i))
-        }
-        buffers.indices.foreach { i =>
-          row.update(keys.length + i, buffers(i).value(counts(buffers(i).slot), results(buffers(i).slot)))
-        }
-        row
-      }
+    override def next(): UnsafeRow = {
+      val length = Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET + at).toInt
+      row.pointTo(bytes, Platform.BYTE_ARRAY_OFFSET + at + KernelPlan.LengthBytes, length)
+      at += KernelPlan.LengthBytes + length
+      row
     }
   }
 }
 
 private[spark] object KernelPlan {
-  private val ResultBytes = 16
+  private val LengthBytes = 8
 
-  /** What one buffer of Spark's holds. */
-  sealed trait Buffer extends Serializable {
-    /** Which of the plan's aggregates it is made of. */
-    def slot: Int
+  /** What one buffer of Spark's holds, of one of the plan's aggregates. */
+  sealed trait Buffer {
+    def dataType: DataType
 
-    /** @param count rows that had a value */
-    def value(count: Long, result: Array[Byte]): Any
+    /** As `warmset_kernels::Field` reads it. */
+    def json: String
   }
 
   /** Null where no row had a value. */
   final case class OrNull(slot: Int, dataType: DataType) extends Buffer {
-    override def value(count: Long, result: Array[Byte]): Any = if (count == 0) null else typed(result, dataType)
+    override def json: String = result(slot, dataType, orNull = true)
   }
 
   /** Zero where no row had a value. */
   final case class OrZero(slot: Int, dataType: DataType) extends Buffer {
-    override def value(count: Long, result: Array[Byte]): Any = typed(result, dataType)
+    override def json: String = result(slot, dataType, orNull = false)
   }
 
   final case class IsEmpty(slot: Int) extends Buffer {
-    override def value(count: Long, result: Array[Byte]): Any = count == 0
+    override def dataType: DataType = BooleanType
+    override def json: String = s"""{"is_empty":{"aggregate":$slot}}"""
   }
 
   final case class CountOf(slot: Int) extends Buffer {
-    override def value(count: Long, result: Array[Byte]): Any = count
+    override def dataType: DataType = LongType
+    override def json: String = s"""{"count":{"aggregate":$slot}}"""
   }
 
-  private def typed(result: Array[Byte], dataType: DataType): Any = dataType match {
-    case of: DecimalType => Decimal(new JavaDecimal(new BigInteger(result.reverse), of.scale), of.precision, of.scale)
-    case other => typed(ByteBuffer.wrap(result).order(ByteOrder.LITTLE_ENDIAN).getLong(0), other)
-  }
+  /** A field for the key of that number. */
+  def keyJson(key: Int, dataType: DataType): String = s"""{"key":{"key":$key,"bytes":${bytes(dataType)}}}"""
 
-  private def typed(value: Long, dataType: DataType): Any = dataType match {
-    case ByteType => value.toByte
-    case ShortType => value.toShort
-    case IntegerType | DateType => value.toInt
-    case DoubleType => java.lang.Double.longBitsToDouble(value)
-    case of: DecimalType => Decimal(value, of.precision, of.scale)
-    case _ => value
-  }
+  private def result(slot: Int, dataType: DataType, orNull: Boolean): String =
+    s"""{"result":{"aggregate":$slot,"bytes":${bytes(dataType)},"or_null":$orNull}}"""
 
-  private def key(in: ByteBuffer, dataType: DataType): Any = in.get() match {
-    case 0 => null
-    case 1 => typed(in.getLong(), dataType)
-    case _ =>
-      val text = new Array[Byte](in.getInt())
-      in.get(text)
-      UTF8String.fromBytes(text)
+  /** What a value takes of an UnsafeRow; of text it is not looked at. */
+  private def bytes(dataType: DataType): Int = dataType match {
+    case ByteType | BooleanType => 1
+    case ShortType => 2
+    case IntegerType | DateType => 4
+    case of: DecimalType if of.precision > Decimal.MAX_LONG_DIGITS => 16
+    case _ => 8
   }
 }

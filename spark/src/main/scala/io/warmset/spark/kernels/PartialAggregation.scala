@@ -3,7 +3,7 @@ package io.warmset.spark.kernels
 import io.warmset.columns.{NativeAggregate, WarmVector}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.ColumnarBatch
@@ -14,10 +14,10 @@ private[spark] final case class AggregationMetrics(outputRows: SQLMetric, native
 /**
  * The groups of one partition, in rows of keys and buffers; a group may come several times.
  *
- * Invariant: each batch is added once. From one that native code refuses on, its groups are continued by rows, so that
- * what overflows in between is what overflows in Spark. Without keys there is a row even if there are no batches. The
- * native side's memory is given back at the end of the task, or here if there is none. Rows are valid until the next
- * one.
+ * Invariant: each row is added once. From the first that native code refuses on, its groups are continued by rows, so that
+ * what overflows in between is what overflows in Spark; unless they are many, which are given out before. Without keys
+ * there is a row even if there are no batches. The native side's memory is given back at the end of the task, or here
+ * if there is none. Rows are valid until the next one.
  *
  * @param makeRows makes what adds batches by rows
  */
@@ -37,6 +37,7 @@ private[spark] final class PartialAggregation(
   private var usedRows = false
   private var words = new Array[Long](0)
   private var ready: Iterator[InternalRow] = Iterator.empty
+  private var before: Iterator[InternalRow] = Iterator.empty
   private var ended = false
   Option(TaskContext.get()).foreach(_.addTaskCompletionListener[Unit](_ => close()))
 
@@ -49,7 +50,10 @@ private[spark] final class PartialAggregation(
   override def next(): InternalRow = {
     if (!hasNext) throw new NoSuchElementException("no more groups")
     metrics.outputRows += 1
-    project(ready.next())
+    ready.next() match {
+      case row: UnsafeRow => row
+      case row => project(row)
+    }
   }
 
   /** Adds batches until there are many groups, or no more batches. */
@@ -60,7 +64,9 @@ private[spark] final class PartialAggregation(
       if (batch.numRows > 0) full = add(batch)
     }
     ended = !batches.hasNext
-    ready = if (isNative && !usedRows) taken() else byRows.take().iterator
+    val last = if (isNative && !usedRows) taken() else byRows.take().iterator
+    ready = before ++ last
+    before = Iterator.empty
     usedRows = false
   }
 
@@ -71,17 +77,20 @@ private[spark] final class PartialAggregation(
   /** Whether there are enough groups. */
   private def add(batch: ColumnarBatch): Boolean = {
     val outcome = if (isNative && !usedRows) addNatively(batch) else NativeAggregate.REFUSED
-    if (outcome == NativeAggregate.REFUSED) {
+    if (outcome <= NativeAggregate.REFUSED) {
       metrics.byRows += 1
-      if (isNative && !usedRows) byRows.begin(taken())
+      if (isNative && !usedRows) continueByRows()
       usedRows = true
-      byRows.add(batch)
-      byRows.count >= GroupsMax
+      byRows.add(batch, NativeAggregate.REFUSED - outcome)
+      before.nonEmpty || byRows.count >= GroupsMax
     } else {
       metrics.native += 1
       outcome == NativeAggregate.FULL
     }
   }
+
+  private def continueByRows(): Unit =
+    if (NativeAggregate.groups(handle) > GroupsMax) before = taken() else byRows.begin(taken())
 
   private def addNatively(batch: ColumnarBatch): Int = {
     if (words.length != batch.numCols * NativeAggregate.WORDS) words = new Array(batch.numCols * NativeAggregate.WORDS)
@@ -100,6 +109,6 @@ private[spark] final class PartialAggregation(
 }
 
 private[spark] object PartialAggregation {
-  /** Groups by rows are given out when there are so many, as those of the native side are. */
+  /** Groups by rows, which are objects on the heap, are given out when there are so many. */
   private val GroupsMax = 16384L
 }

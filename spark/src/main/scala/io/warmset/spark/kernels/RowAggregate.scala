@@ -2,7 +2,7 @@ package io.warmset.spark.kernels
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, DeclarativeAggregate}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
@@ -14,13 +14,14 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
  */
 private[spark] final class RowAggregate(
     keys: Seq[Expression],
-    functions: Seq[DeclarativeAggregate],
+    aggregates: Seq[AggregateExpression],
     conditions: Seq[Expression],
     input: Seq[Attribute]) {
+  private val functions = aggregates.map(_.aggregateFunction.asInstanceOf[DeclarativeAggregate])
   private val attributes = functions.flatMap(_.aggBufferAttributes)
   private val types = attributes.map(_.dataType)
   private val initial = UnsafeProjection.create(functions.flatMap(_.initialValues))(InternalRow.empty)
-  private val update = MutableProjection.create(functions.flatMap(_.updateExpressions), attributes ++ input)
+  private val update = MutableProjection.create(aggregates.zip(functions).flatMap((updates _).tupled), attributes ++ input)
   private val key = UnsafeProjection.create(keys, input)
   private val passes = Predicate.create(conditions.reduceOption(And).getOrElse(Literal.TrueLiteral), input)
   private val groups = new java.util.LinkedHashMap[UnsafeRow, InternalRow]
@@ -28,14 +29,22 @@ private[spark] final class RowAggregate(
 
   def count: Int = groups.size
 
-  def add(batch: ColumnarBatch): Unit = {
-    val rows = batch.rowIterator()
-    while (rows.hasNext) {
-      val row = rows.next()
+  /** Rows that the aggregate's own filter takes out change nothing. */
+  private def updates(aggregate: AggregateExpression, function: DeclarativeAggregate): Seq[Expression] =
+    function.updateExpressions.zip(function.aggBufferAttributes).map { case (update, before) =>
+      aggregate.filter.fold(update)(If(_, update, before))
+    }
+
+  /** Adds the rows of a batch from the given one on. */
+  def add(batch: ColumnarBatch, from: Int): Unit = {
+    var i = from
+    while (i < batch.numRows) {
+      val row = batch.getRow(i)
       if (passes.eval(row)) {
         val of = buffer(key(row))
         update.target(of)(joined(of, row))
       }
+      i += 1
     }
   }
 
