@@ -44,10 +44,9 @@ class Measuring:
         """Runs the parts, but for what is in `raw` already."""
         options = self.options
         if "search" in options.parts:
-            size = self.size(options.rows)
             for name in options.workloads:
                 for engine in ENGINES:
-                    self.setting(name, engine, size, options.total_bytes)
+                    self.setting(name, engine)
         if "main" in options.parts:
             self.regime("main", self.size(options.rows), options.total_bytes, options.rounds)
         if "fits" in options.parts:
@@ -62,7 +61,7 @@ class Measuring:
             size = self.size(options.rows).shorter(options.least_iterations)
             for engine in ENGINES:
                 if engine not in self.raw["memory"]:
-                    most = self.setting(LEAST_OF, engine, self.size(options.rows), options.total_bytes)
+                    most = self.setting(LEAST_OF, engine)
                     self.raw["memory"][engine] = least.find(engine, LEAST_OF, size, most, self.place)
                     self.save()
         if "regimes" in options.parts:
@@ -92,8 +91,7 @@ class Measuring:
             for each in self.options.workloads:
                 if each in raw["workloads"] or (among is not None and each not in among):
                     continue
-                searched = self.size(self.options.rows)
-                chosen = [self.setting(each, engine, searched, self.options.total_bytes) for engine in ENGINES]
+                chosen = [self.setting(each, engine) for engine in ENGINES]
                 in_fits = name == "fits"
                 if in_fits:
                     stock = chosen[0].for_fits(total_bytes)
@@ -110,14 +108,15 @@ class Measuring:
                     self.place.progress.note(f"{name}: {each}: THE ENGINES' RESULTS DIFFER")
                 self.save()
 
-    def setting(self, name: str, engine: str, size: Size, total_bytes: int) -> Setting:
-        """The engine's best setting for that workload; looked for the first time that it is wanted."""
+    def setting(self, name: str, engine: str) -> Setting:
+        """The engine's best setting for that workload in `main`; looked for the first time that it is wanted."""
         name = TUNED_AS.get(name, name)
         chosen = self.chosen.setdefault(name, {})
         if engine not in chosen:
             trials = self.raw["tuning"].setdefault(name, {}).setdefault(engine, [])
+            size = self.size(self.options.rows)
             search = Search(name, size, self.place, self.options.candidates, trials, self.save)
-            chosen[engine] = search.best(engine, total_bytes)
+            chosen[engine] = search.best(engine, self.options.total_bytes)
         self.raw["settings"].setdefault(name, {})[engine] = chosen[engine].raw()
         return chosen[engine]
 

@@ -45,7 +45,7 @@ HEAPS = {"stock": ON_HEAP, "uncompressed": ON_HEAP, "arrow": (0.7, 0.8, 0.62), "
 # half of what the heap leaves, where it leaves less than twice that.
 UNROLL_BYTES = 512 * MIB
 WARMSET_HEAPS = (0.72, 0.6, 0.8)
-# What Warmset does for whole queries; all of it is off by default.
+# What Warmset does for whole queries, each under a key of this name.
 WHOLE_QUERIES = ("statistics", "joinFilters", "kernels")
 
 
