@@ -6,6 +6,7 @@ machine that slows down slows all of them. The first rounds are warm-ups and are
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -37,6 +38,9 @@ class Player:
     answers: dict[str, list] = field(default_factory=dict)
     died: EngineDied | None = None
     peak_bytes: int | None = None
+    # Of the engine that answers, as it says itself; and how long its start took, what it sets aside included.
+    version: str | None = None
+    start_s: float | None = None
 
     @property
     def alive(self) -> bool:
@@ -68,6 +72,8 @@ class Player:
             "title": self.spec.title,
             "conf": self.spec.conf,
             "level": self.spec.level,
+            "version": self.version,
+            "start_s": self.start_s,
             "group_limit_bytes": self.limit_bytes if self.group else None,
             "group_peak_bytes": self.peak_bytes,
             "materialise": self.materialise,
@@ -97,7 +103,10 @@ def open_player(stack: ExitStack, spec: Spec, limit_bytes: int, logs: Path, scra
     player.engine = Engine(spec, logs / f"{spec.name}.log", scratch / spec.name, player.group)
     stack.callback(player.engine.close)
     stack.callback(player.note_peak)
-    player.ask("start", START_TIMEOUT_S, op="start", conf=spec.conf)
+    started = time.perf_counter()
+    answer = player.ask("start", START_TIMEOUT_S, op="start", conf=spec.conf)
+    player.start_s = time.perf_counter() - started
+    player.version = answer and answer["version"]
     return player
 
 

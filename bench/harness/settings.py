@@ -1,4 +1,4 @@
-"""How an engine is set: its heap, its collector, its serialiser, and for Warmset a pool, all within one total.
+"""How an engine that trains is set: heap, collector, serialiser and so on, for Warmset a pool, all within one total.
 
 The total is the limit of the memory cgroup. What the heap leaves of it, stock Spark has as page cache for the blocks it
 put on disk; Warmset has it as pool. Either needs some of it beside both: metaspace, code, stacks, the collector's
@@ -28,9 +28,9 @@ HEAP_BYTES_MIN = 512 * MIB
 # code, threads), to the native BLAS (about 50), to the Python driver (65), and to the pages of their files.
 NATIVE_BYTES = 640 * MIB
 POOL_BYTES_MIN = 32 * MIB
-# Of the total, the heaps that are tried. Stock Spark's smaller ones leave it page cache, its largest none.
-STOCK_HEAPS = (0.5, 0.65, 0.8, 0.88)
-WARMSET_HEAPS = (0.16, 0.3, 0.45)
+# Of the total less native memory, the heaps that are tried: stock Spark's smaller ones leave it page cache, its largest
+# none (with less than 512 MiB beside the heap the kernel killed it), Warmset's leave it a pool.
+HEAPS = {"stock": (1.0, 0.82, 0.63), "warmset": (0.2, 0.38, 0.57)}
 # Of the heap, as young generation, where that is tried; the collector itself takes a third. What stock Spark keeps in
 # memory has to fit into the old one.
 YOUNG_PERCENT = {"stock": 45, "warmset": 70}
@@ -49,8 +49,13 @@ class Setting:
     serialiser: str = "java"
     # Of the RDD of objects; MLlib's trainers choose theirs.
     level: str = "MEMORY_AND_DISK"
-    # Of blocks on disk and serialised ones, by LZ4: Spark's default. Warmset's regions are not.
+    # Of blocks on disk and serialised ones: `spark.rdd.compress`, which Spark 4.3 does. Warmset's regions are not.
     compressed: bool = True
+    codec: str = "lz4"
+    # Kryo's: what holds no object twice does without.
+    reference_tracking: bool = True
+    memory_fraction: float = 0.6
+    storage_fraction: float = 0.5
     # Of the heap; 0: as the collector has it.
     young_percent: int = 0
     # Of Warmset: heap and pool share one budget, and what fits stays on the heap.
@@ -69,7 +74,14 @@ class Setting:
         pool = "" if self.pool_bytes is None else f" + {self.pool_bytes >> 20}m"
         pool += " shared" if self.heap_first else ""
         kept = " serialised" if self.level.endswith("_SER") else ""
-        kept += "" if self.compressed else " not compressed"
+        if not self.compressed:
+            kept += " not compressed"
+        elif self.codec != "lz4":
+            kept += f" {self.codec}"
+        if self.serialiser == "kryo" and not self.reference_tracking:
+            kept += " no references"
+        if (self.memory_fraction, self.storage_fraction) != (0.6, 0.5):
+            kept += f" memory.fraction {self.memory_fraction:g} storageFraction {self.storage_fraction:g}"
         young = f" young {self.young_percent}%" if self.young_percent else ""
         return f"{self.engine} {self.heap_bytes >> 20}m{pool} {self.collector}{young} {self.serialiser}{kept}"
 
@@ -117,7 +129,11 @@ class Setting:
             "spark.serializer": SERIALISERS[self.serialiser],
             # Kryo writes the name of a class that it was not told of with each object.
             "spark.kryo.classesToRegister": "io.warmset.bench.Reading",
+            "spark.kryo.referenceTracking": str(self.reference_tracking).lower(),
             "spark.rdd.compress": str(self.compressed).lower(),
+            "spark.io.compression.codec": self.codec,
+            "spark.memory.fraction": str(self.memory_fraction),
+            "spark.memory.storageFraction": str(self.storage_fraction),
             "spark.bench.level": self.level,
             "spark.jars": ",".join(map(str, jars)),
             "spark.driver.extraClassPath": ":".join(map(str, jars)),
@@ -127,22 +143,57 @@ class Setting:
         return replace(made, conf=conf, worker="harness.trainer", python=engines.PYTHON_43)
 
 
-def first(engine: str, total_bytes: int) -> Setting:
-    """The setting that is taken where none is looked for: the smallest heap, which always leaves enough besides."""
-    shares = STOCK_HEAPS if engine == "stock" else WARMSET_HEAPS
-    return with_heap(engine, total_bytes, shares[0])
-
-
 def with_heap(engine: str, total_bytes: int, share: float) -> Setting:
-    """That share of the total as heap, rounded to 16 MiB."""
-    heap = int(total_bytes * share) // (16 * MIB) * 16 * MIB
+    """That share of the total less native memory as heap, rounded to 16 MiB."""
+    heap = int((total_bytes - NATIVE_BYTES) * share) // (16 * MIB) * 16 * MIB
     return Setting(engine, total_bytes, max(HEAP_BYTES_MIN, heap))
 
 
 def heaps(engine: str, total_bytes: int) -> list[Setting]:
-    """The heaps that are tried."""
-    shares = STOCK_HEAPS if engine == "stock" else WARMSET_HEAPS
-    return list(dict.fromkeys(with_heap(engine, total_bytes, share) for share in shares))
+    """The heaps that are tried; the search starts with the first."""
+    return list(dict.fromkeys(with_heap(engine, total_bytes, share) for share in HEAPS[engine]))
+
+
+def knobs(engine: str, name: str, total_bytes: int) -> dict[str, tuple]:
+    """What may be varied for an engine in a workload; the first of each is where the search starts."""
+    found: dict[str, tuple] = {
+        "heap_bytes": tuple(each.heap_bytes for each in heaps(engine, total_bytes)),
+        "collector": tuple(COLLECTORS),
+        "memory_fraction": (0.6, 0.75, 0.45),
+        "storage_fraction": (0.5, 0.3, 0.8),
+    }
+    if engine == "stock":
+        found |= {
+            "serialiser": tuple(SERIALISERS), "reference_tracking": (True, False), "compressed": (True, False),
+            "codec": ("lz4", "zstd", "snappy"),
+        }  # fmt: skip
+    if name == "objects":
+        found["young_percent"] = (0, YOUNG_PERCENT[engine])
+        if engine == "stock":
+            found["level"] = ("MEMORY_AND_DISK", "MEMORY_AND_DISK_SER")
+    return found
+
+
+def known(engine: str, name: str, total_bytes: int) -> list[Setting]:
+    """What was best in earlier runs, or is what an expert would try first: all of them take part in the search."""
+    each = {share: with_heap(engine, total_bytes, share) for share in HEAPS[engine]}
+    large, middle = (each[share] for share in HEAPS[engine][:2])
+    young = {"collector": "Parallel", "young_percent": YOUNG_PERCENT[engine]}
+    if engine == "warmset":
+        if name == "objects":
+            return [replace(each[max(each)], **young), replace(each[min(each)], collector="Parallel")]
+        return [replace(each[min(each)], collector="Parallel"), middle]
+    kryo = {"serialiser": "kryo", "reference_tracking": False}
+    if name == "objects":
+        bytes_ = {**kryo, "level": "MEMORY_AND_DISK_SER"}
+        return [
+            replace(middle, **young, **bytes_),
+            replace(large, collector="Parallel", compressed=False, memory_fraction=0.75, **bytes_),
+        ]
+    return [
+        replace(large, collector="Parallel", compressed=False, **kryo),
+        replace(middle, collector="Parallel", memory_fraction=0.75),
+    ]
 
 
 def from_raw(raw: dict) -> Setting:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Iterable, Sequence
 from statistics import median
+
+RESAMPLES = 1000
 
 
 def geomean(values: Iterable[float]) -> float:
@@ -16,6 +19,19 @@ def geomean(values: Iterable[float]) -> float:
 def median_of(values: Sequence[float]) -> float:
     """The median; NaN of none."""
     return median(values) if values else math.nan
+
+
+def ratio_interval(theirs: Sequence[float], ours: Sequence[float]) -> tuple[float, float] | None:
+    """A 95 % interval of the ratio of the medians, by resampling both; `None` if either has one value or none."""
+    if min(len(theirs), len(ours)) < 2:
+        return None
+    chance = random.Random(RESAMPLES)
+    found = sorted(
+        median(chance.choices(theirs, k=len(theirs))) / median(chance.choices(ours, k=len(ours)))
+        for _ in range(RESAMPLES)
+    )
+    edge = RESAMPLES // 40
+    return found[edge], found[-1 - edge]
 
 
 def rounded(value: float | None, digits: int = 3) -> float | None:

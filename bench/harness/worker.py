@@ -69,9 +69,12 @@ class Worker:
         self.cached[name] = frame
         return {**measured, "rows": rows, "storage": self.storage()}
 
-    def on_wide(self, name: str, rows: int, level: str | None) -> dict:
-        """Materialises a made-up frame of 22 columns, as PySpark users cache one; a view if `level` is `None`."""
-        frame = self.spark.range(rows).selectExpr(*WIDE)
+    def on_wide(self, name: str, rows: int, level: str | None, partitions: int | None = None) -> dict:
+        """Materialises a made-up frame of 22 columns, as PySpark users cache one; a view if `level` is `None`.
+
+        As many partitions as cores, unless told how many.
+        """
+        frame = self.spark.range(0, rows, 1, partitions).selectExpr(*WIDE)
         if level is None:
             frame.createOrReplaceTempView(name)
             return {}

@@ -19,6 +19,7 @@ SEED = 7
 # As many as Spark-Bench's KMeans makes, which TeraCache was compared with (KMeans/conf/env.sh).
 CLUSTERS = 10
 TREES = 10
+TREE_DEPTH_MAX = 8
 # The first job fills the cache, the next one may still be compiled.
 PASSES_SKIPPED = 2
 # A trainer's first passes over a small part of the data compile what the measured ones run.
@@ -89,7 +90,7 @@ def clusters(size: Size) -> dict:
 
 def trees(size: Size) -> dict:
     """Parameters of the forest: each pass over the points makes the trees one level deeper."""
-    return {"numTrees": TREES, "maxDepth": min(size.iterations, 8), "seed": SEED}
+    return {"numTrees": TREES, "maxDepth": min(size.iterations, TREE_DEPTH_MAX), "seed": SEED}
 
 
 KINDS: dict[str, tuple[str, str, Callable[[Size], dict]]] = {
@@ -109,6 +110,11 @@ NAMES = tuple(KINDS)
 TUNED_AS = {"lr": "lgr", "svm": "lgr"}
 # The trainers that descend or move centres; the further regimes are theirs.
 TRAINERS = ("lr", "lgr", "svm", "kmeans")
+
+
+def passes_of(name: str, iterations: int) -> int:
+    """Passes over the cache in a fit of so many iterations, to a few."""
+    return min(iterations, TREE_DEPTH_MAX) if name == "forest" else iterations
 
 
 def workload(name: str, size: Size) -> Workload:

@@ -1,8 +1,9 @@
 """`make bench B=spark-ml`: MLlib's trainers on data that outgrows memory, with Warmset against stock Spark at its best.
 
-Parts: `main` (the data is twice the memory; settings are looked for first), `fits` (all in DRAM), `memory` (the least
-with which a job finishes) and `regimes` (the data is once and four times the memory). It ends with `result: {json}`; a
-figure whose part was not run, or not finished, is null.
+Parts: `search` (the best setting of each engine), `main` (the data is twice the memory), `fits` (all in DRAM), `memory`
+(the least with which a job finishes) and `regimes` (the data is once and four times the memory). Each trial and each
+workload is written down when it ends, and the same command goes on with what is missing. It ends with `result: {json}`;
+a figure whose part was not run, or not finished, is null.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import chart
 import report
 from harness import groups
 from harness.ending import end_in_order
+from harness.keeping import Keeper, Unfinished
 from harness.machine import ROOT, Run, describe, read_ahead
 from harness.progress import Progress
 from harness.training import Place
@@ -32,25 +34,35 @@ def main() -> int:
     progress = Progress(total=4)
     if groups.find_place() is None:
         progress.note(groups.why_none())
-    file, picture = f"raw{options.suffix}.json", f"chart{options.suffix}.png"
-    run.write(f"README{options.suffix}.md", report.readme(options, file, picture))
-    sources = {name: str(getattr(options, name) or "") for name in ("settings_from", "resume")}
-    head = {"machine": describe(), "options": {**asdict(options), **sources}}
+    keeper = Keeper(run, f"raw{options.suffix}.json", options.minutes)
+    raw = None if options.again else keeper.earlier(lambda found: found.get("kept") == options.kept())
+    raw = raw or {"machine": describe(), "kept": options.kept()}
+    raw["options"] = {**asdict(options), "settings_from": str(options.settings_from or "")}
+    finished = True
     with (
         tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory,
-        read_ahead(Path(directory), options.read_ahead_kb) as head["read_ahead_kb"],
+        read_ahead(Path(directory), options.read_ahead_kb) as raw["read_ahead_kb"],
     ):
         place = Place(options.cpus, run.logs(), Path(directory), progress)
-        measuring = Measuring(options, place)
-        for _ in measuring.parts():
-            run.write(file, {**head, **measuring.raw, "result": measuring.figures()})
+        measuring = Measuring(options, place, raw, lambda: keeper.save(raw))
+        try:
+            measuring.play()
+        except Unfinished:
+            finished = False
     progress.finish()
-    print(report.tables(measuring.raw))
-    if measuring.raw["regimes"]:
-        chart.save(measuring.raw["regimes"], run.directory / picture)
+    raw["result"] = measuring.figures()
+    run.write(keeper.file, raw)
+    picture = f"chart{options.suffix}.png"
+    if raw["regimes"]:
+        chart.save(raw["regimes"], run.directory / picture)
         print(f"chart: {run.shown(picture)}")
-    print(f"raw figures: {run.shown(file)}")
-    print(f"result: {json.dumps(measuring.figures())}")
+    run.write(f"README{options.suffix}.md", report.readme(raw, keeper.file, picture))
+    if not finished:
+        print("parts are left: run the same command again", file=sys.stderr)
+        return 0
+    print(report.tables(raw))
+    print(f"raw figures: {run.shown(keeper.file)}")
+    print(f"result: {json.dumps(raw['result'])}")
     return 0 if measuring.sound else 1
 
 

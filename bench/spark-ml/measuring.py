@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import least
 import limit
@@ -25,44 +25,45 @@ APART = ("kmeans",)
 
 
 class Measuring:
-    """What has been measured so far. `raw` is brought up to date before each step of `parts`."""
+    """What has been measured so far, in `raw`; `save` is called whenever there is something new to keep."""
 
-    def __init__(self, options: Options, place: Place) -> None:
+    def __init__(self, options: Options, place: Place, raw: dict, save: Callable[[], None] = lambda: None) -> None:
         self.options = options
         self.place = place
+        self.raw = raw
+        self.save = save
+        for part in ("settings", "tuning", "regimes", "memory"):
+            raw.setdefault(part, {})
         self.chosen: dict[str, dict[str, Setting]] = {}
-        self.raw: dict = {"settings": {}, "tuning": {}, "regimes": {}, "memory": {}}
-        if options.resume:
-            kept = json.loads(options.resume.read_text())
-            self.raw = {part: kept[part] for part in self.raw}
+        found = [json.loads(options.settings_from.read_text())["settings"]] if options.settings_from else []
+        for settings_raw in (*found, raw["settings"]):
+            for name, chosen in settings_raw.items():
+                self.chosen[name] = {engine: settings.from_raw(each) for engine, each in chosen.items()}
 
-    def parts(self) -> Iterator[None]:
-        """Runs the parts; yields whenever there is something new to keep."""
+    def play(self) -> None:
+        """Runs the parts, but for what is in `raw` already."""
         options = self.options
-        for source in filter(None, (options.settings_from, options.resume)):
-            found = json.loads(source.read_text())["settings"]
-            self.chosen |= {
-                name: {engine: settings.from_raw(raw) for engine, raw in chosen.items()}
-                for name, chosen in found.items()
-            }
+        if "search" in options.parts:
+            for name in options.workloads:
+                for engine in ENGINES:
+                    self.setting(name, engine)
         if "main" in options.parts:
-            yield from self.regime("main", self.size(options.rows), options.total_bytes, options.rounds)
+            self.regime("main", self.size(options.rows), options.total_bytes, options.rounds)
         if "fits" in options.parts:
             # Half the rows, so that both engines may be alive: this ratio is small, and the machine's speed changes.
-            yield from self.regime("fits", self.size(options.rows // 2), options.fits_bytes, options.rounds)
+            self.regime("fits", self.size(options.rows // 2), options.fits_bytes, options.rounds)
         if {"main", "fits"} <= self.raw["regimes"].keys():
             main, fits = (self.raw["regimes"][name] for name in ("main", "fits"))
             factor = main["rows"] / fits["rows"]
             self.raw["limit"] = limit.distances(main["workloads"], fits["workloads"], factor)
-            yield
+            self.save()
         if "memory" in options.parts:
             size = self.size(options.rows).shorter(options.least_iterations)
             for engine in ENGINES:
-                if engine in self.raw["memory"]:
-                    continue
-                most = self.setting(LEAST_OF, engine, size, options.total_bytes)
-                self.raw["memory"][engine] = least.find(engine, LEAST_OF, size, most, self.place)
-                yield
+                if engine not in self.raw["memory"]:
+                    most = self.setting(LEAST_OF, engine)
+                    self.raw["memory"][engine] = least.find(engine, LEAST_OF, size, most, self.place)
+                    self.save()
         if "regimes" in options.parts:
             for factor in FURTHER:
                 # More data, not less memory: a JVM needs the same besides, however large the data is.
@@ -71,7 +72,7 @@ class Measuring:
                 total_bytes = int(options.total_bytes * MAIN / factor * rows / options.rows)
                 # As many rows read as elsewhere.
                 size = self.size(rows).shorter(max(2, options.iterations * options.rows // rows))
-                yield from self.regime(f"{factor:g}x", size, total_bytes, 1, TRAINERS)
+                self.regime(f"{factor:g}x", size, total_bytes, 1, TRAINERS)
 
     def size(self, rows: int) -> Size:
         """The data of so many rows, generated if it is not there; files stay as large."""
@@ -81,7 +82,7 @@ class Measuring:
 
     def regime(
         self, name: str, size: Size, total_bytes: int, rounds: int, among: tuple[str, ...] | None = None
-    ) -> Iterator[None]:
+    ) -> None:
         """One regime, workload by workload."""
         raw = self.raw["regimes"].setdefault(
             name, {"total_bytes": total_bytes, "rows": size.rows, "partitions": size.partitions, "workloads": {}}
@@ -90,38 +91,32 @@ class Measuring:
             for each in self.options.workloads:
                 if each in raw["workloads"] or (among is not None and each not in among):
                     continue
-                chosen = [self.setting(each, engine, size, self.options.total_bytes) for engine in ENGINES]
+                chosen = [self.setting(each, engine) for engine in ENGINES]
                 in_fits = name == "fits"
                 if in_fits:
                     stock = chosen[0].for_fits(total_bytes)
                     fitted = [stock, stock.with_plugin()]
                 else:
                     fitted = [setting.within(total_bytes) for setting in chosen]
-                # What was found is kept before it is used.
-                yield
                 speeds = [disk_speed(self.place.scratch)["read_bytes_per_s"]]
                 apart = in_fits or (name == "main" and each in APART)
                 sittings = self.options.sittings if apart else 1
                 duel = regimes.play(each, size, fitted, rounds if sittings == 1 else 1, sittings, engines, name)
                 speeds.append(disk_speed(self.place.scratch)["read_bytes_per_s"])
                 raw["workloads"][each] = {**duel.raw(), "disk_bytes_per_s": speeds, "commit": commit()}
-                if not duel.equal:
+                if duel.equal is False:
                     self.place.progress.note(f"{name}: {each}: THE ENGINES' RESULTS DIFFER")
-                yield
+                self.save()
 
-    def setting(self, name: str, engine: str, size: Size, total_bytes: int) -> Setting:
-        """The engine's best setting for that workload; looked for the first time that it is wanted in `main`."""
+    def setting(self, name: str, engine: str) -> Setting:
+        """The engine's best setting for that workload in `main`; looked for the first time that it is wanted."""
         name = TUNED_AS.get(name, name)
         chosen = self.chosen.setdefault(name, {})
         if engine not in chosen:
-            if "main" in self.options.parts and not self.options.quick:
-                trials = self.raw["tuning"].setdefault(name, {})
-                short = size.shorter(self.options.tuning_iterations)
-                search = Search(name, short, self.place, trials.get(engine, ()))
-                chosen[engine] = search.best(engine, total_bytes)
-                trials[engine] = search.raw()
-            else:
-                chosen[engine] = settings.first(engine, total_bytes)
+            trials = self.raw["tuning"].setdefault(name, {}).setdefault(engine, [])
+            size = self.size(self.options.rows)
+            search = Search(name, size, self.place, self.options.candidates, trials, self.save)
+            chosen[engine] = search.best(engine, self.options.total_bytes)
         self.raw["settings"].setdefault(name, {})[engine] = chosen[engine].raw()
         return chosen[engine]
 
@@ -137,9 +132,10 @@ class Measuring:
         return bool(finished) and all(played)
 
     def figures(self) -> dict:
-        """The result line."""
+        """The result line; `whole_` is of the whole fit, without it of a pass."""
         main, fits = self.workloads("main"), self.workloads("fits")
-        figures: dict[str, float | None] = {name: main[name]["ratio"] if name in main else None for name in NAMES}
+        figures: dict = {name: main[name]["ratio"] if name in main else None for name in NAMES}
+        figures |= {f"whole_{name}": main[name]["fit_ratio"] if name in main else None for name in NAMES}
         figures["objects_gc_ratio"] = collection_ratio(main["objects"]["passes"]) if "objects" in main else None
         figures["limit_ratio"] = rounded(limit.mean_ratio(self.raw["limit"])) if self.raw.get("limit") else None
         stock, ours = (self.raw["memory"].get(engine, {}).get("bytes") for engine in ENGINES)
@@ -148,6 +144,10 @@ class Measuring:
         ratios = [found["ratio"] for found in fits.values() if found["all_fits"]]
         whole = ratios and len(ratios) == len(fits) and None not in ratios
         figures["fits_worst"] = min(ratios) if whole else None
+        equal = [found["results_equal"] for regime in self.raw["regimes"] for found in self.workloads(regime).values()]
+        figures["answers_equal"] = False if False in equal else True if equal and None not in equal else None
+        tuning = self.raw["tuning"].values()
+        figures["tuned_trials"] = sum(len(trials) for engines in tuning for trials in engines.values())
         return figures
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.workloads import NAMES, ROW_BYTES
 
 MIB = 1 << 20
-PARTS = ("main", "fits", "memory", "regimes")
+PARTS = ("search", "main", "fits", "memory", "regimes")
 # Data over memory in `main`, and in the two further regimes.
 MAIN, FURTHER = 2.0, (1.0, 4.0)
 # In `fits`, where the ratio is small, and for KMeans, whose processes differ, at least so many pairs of new processes
@@ -33,12 +33,14 @@ class Options:
     fits_bytes: int
     rounds: int
     iterations: int
-    tuning_iterations: int
+    # Settings in the first rung of each search; a third of them go on to the second.
+    candidates: int
     least_iterations: int
     settings_from: Path | None
-    resume: Path | None
     single: bool
     read_ahead_kb: int | None
+    minutes: float | None
+    again: bool
     cpus: int
 
     @property
@@ -63,10 +65,22 @@ class Options:
             found.append(f"read-ahead-{self.read_ahead_kb}")
         return "".join(f"-{name}" for name in found)
 
+    def kept(self) -> dict:
+        """What a run is of, for its page and for the command that goes on with it."""
+        return {
+            "quick": self.quick, "parts": list(self.parts), "workloads": list(self.workloads), "rows": self.rows,
+            "files": self.files, "total_bytes": self.total_bytes, "fits_bytes": self.fits_bytes, "rounds": self.rounds,
+            "sittings": self.sittings, "iterations": self.iterations, "candidates": self.candidates,
+            "single": self.single, "read_ahead_kb": self.read_ahead_kb,
+            "settings_from": str(self.settings_from or ""),
+        }  # fmt: skip
 
-def parse() -> Options:
+
+def parse(arguments: list[str] | None = None) -> Options:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(prog="make bench B=spark-ml", description="MLlib's trainers, stock and Warmset")
+    parser = argparse.ArgumentParser(
+        prog="make bench B=spark-ml", description="MLlib's trainers, stock Spark tuned by search, and Warmset"
+    )
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
     parser.add_argument("--parts", help=f"which of {','.join(PARTS)} to run (all; main with --quick)")
     parser.add_argument(
@@ -82,11 +96,9 @@ def parse() -> Options:
         f"(in fits, and of kmeans, at least {SITTINGS}, each in a process of its own)",
     )
     parser.add_argument("--iterations", type=int, help="iterations of a fit")
+    parser.add_argument("--candidates", type=int, help="settings that the search of each engine starts with")
     parser.add_argument(
         "--settings-from", type=Path, metavar="RAW", help="take the engines' settings from an earlier run's raw.json"
-    )
-    parser.add_argument(
-        "--resume", type=Path, metavar="RAW", help="keep what an interrupted run wrote to its raw.json; run the rest"
     )
     parser.add_argument(
         "--single", action="store_true", help="features of the precision of 32-bit floats, as many data sets have them"
@@ -94,7 +106,11 @@ def parse() -> Options:
     parser.add_argument(
         "--read-ahead", type=int, metavar="KIB", help="the disk's read-ahead meanwhile, for the files of stock Spark"
     )
-    given = parser.parse_args()
+    parser.add_argument(
+        "--minutes", type=float, help="stop after the trial or workload that ends past this; the same command goes on"
+    )
+    parser.add_argument("--again", action="store_true", help="forget what an earlier command of this day measured")
+    given = parser.parse_args(arguments)
     quick = given.quick
     parts = chosen(parser, "--parts", given.parts or ("main" if quick else ",".join(PARTS)), PARTS)
     return Options(
@@ -103,18 +119,19 @@ def parse() -> Options:
         workloads=chosen(
             parser, "--workloads", given.workloads or ",".join(QUICK_WORKLOADS if quick else NAMES), NAMES
         ),
-        rows=given.rows or (240_000 if quick else 16_000_000),
-        files=8 if quick else 80,
-        total_bytes=(given.total or (1216 if quick else 3112)) * MIB,
-        fits_bytes=(given.fits or (2048 if quick else 7168)) * MIB,
+        rows=given.rows or (240_000 if quick else 10_000_000),
+        files=8 if quick else 50,
+        total_bytes=(given.total or (1216 if quick else 1936)) * MIB,
+        fits_bytes=(given.fits or (2048 if quick else 5120)) * MIB,
         rounds=given.rounds or (1 if quick else 2),
         iterations=given.iterations or (12 if quick else 20),
-        tuning_iterations=8,
+        candidates=given.candidates or (1 if quick else 6),
         least_iterations=4,
         settings_from=given.settings_from,
-        resume=given.resume,
         single=given.single,
         read_ahead_kb=given.read_ahead,
+        minutes=given.minutes,
+        again=given.again or quick,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from harness import contest, passes
 from harness.contest import Player
 from harness.settings import Setting
-from harness.statistics import rounded
+from harness.statistics import ratio_interval, rounded
 from harness.training import Engines
 from harness.workloads import Size, Workload, workload
 
@@ -29,7 +29,8 @@ class Duel:
     settings: Sequence[Setting]
     together: bool
     players: list[Player] = field(default_factory=list)
-    results: list[list] = field(default_factory=list)
+    # By engine.
+    results: dict[str, list] = field(default_factory=dict)
 
     def player(self, engine: str) -> Player:
         """The engine of that name."""
@@ -54,10 +55,25 @@ class Duel:
         stock, ours = (self.summary(engine) for engine in ("stock", "warmset"))
         return stock[what] / ours[what] if stock and ours and ours[what] else float("nan")
 
+    def interval(self) -> tuple[float, float] | None:
+        """Of the ratio of passes, by resampling them."""
+        timings = [self.player(engine).timings.get(self.workload.name, []) for engine in ("stock", "warmset")]
+        return ratio_interval(
+            *(
+                [passes.seconds(job) for timing in found for job in passes.steady(timing, self.workload)]
+                for found in timings
+            )
+        )
+
     @property
-    def equal(self) -> bool:
-        """Whether every fit of either engine came to the same result, numbers to eight digits."""
-        return all(contest.same(result, self.results[0]) for result in self.results)
+    def equal(self) -> bool | None:
+        """Whether every fit of either engine came to the same result, numbers to eight digits.
+
+        `None` if that cannot be said, since one engine finished none.
+        """
+        results = [result for found in self.results.values() for result in found]
+        same = all(contest.same(result, results[0]) for result in results)
+        return same if not same or len(self.results) == len(self.settings) else None
 
     @property
     def all_fits(self) -> bool:
@@ -75,7 +91,7 @@ class Duel:
             return False
         # Without Warmset's store there is no such figure; with it, what fits may be on the heap.
         kept = ours["live_bytes"] or (ours["memory_bytes"] if self.all_fits else 0)
-        return self.equal and bool(kept)
+        return self.equal is not False and bool(kept)
 
     def raw(self) -> dict:
         """Everything, for the raw results."""
@@ -87,6 +103,7 @@ class Duel:
             "alive_together": self.together,
             "ratio": rounded(self.ratio()),
             "fit_ratio": rounded(self.ratio("fit_s")),
+            "interval": self.interval(),
             "results_equal": self.equal,
             "all_fits": self.all_fits,
             "sound": self.sound,
@@ -128,6 +145,6 @@ def collect(duel: Duel, players: list[Player]) -> Callable[[int], None]:
         for player in players:
             answer = player.answers.pop(duel.workload.name, None)
             if answer is not None:
-                duel.results.append(answer)
+                duel.results.setdefault(player.spec.name, []).append(answer)
 
     return after_round

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from answers import Answers
 from choices import Setting
 from harness import groups
 from harness.ending import end_in_order
+from harness.keeping import Keeper, Unfinished
 from harness.machine import ROOT, Run, commit, describe, disk_speed
 from harness.progress import Progress
 from options import Options, Size, parse
@@ -35,17 +35,13 @@ from options import Options, Size, parse
 HOPELESS = 1.5
 
 
-class Unfinished(Exception):
-    """The time that was given is over."""
-
-
 class Bench:
     """One run, and what it has measured so far."""
 
     def __init__(self, options: Options, run: Run, scratch: Path, progress: Progress) -> None:
         self.options, self.run, self.scratch, self.progress = options, run, scratch, progress
         self.file = f"raw{options.suffix}.json"
-        self.end = None if options.minutes is None else time.monotonic() + options.minutes * 60
+        self.keeper = Keeper(run, self.file, options.minutes)
         answers = Answers(run.logs() / f"answers{options.suffix}{'-quick' if options.quick else ''}.json")
         self.raw = self.earlier()
         if self.raw is None:
@@ -58,24 +54,23 @@ class Bench:
 
     def earlier(self) -> dict | None:
         """What an earlier command of this day measured, if it asked for the same."""
-        path = self.run.directory / self.file
-        if self.options.again or not path.exists():
-            return None
-        raw = json.loads(path.read_text())
-        wanted, found = self.options.kept(), raw.get("kept") or {}
-        sizes = {name: rest for name, *rest in found.get("sizes", [])}
-        alike = all(found.get(name) == wanted[name] for name in ("quick", "form", "passes", "candidates"))
-        if not alike or any(sizes.get(name, rest) != rest for name, *rest in wanted["sizes"]):
-            return None
+        wanted = self.options.kept()
+
+        def alike(raw: dict) -> bool:
+            found = raw.get("kept") or {}
+            sizes = {name: rest for name, *rest in found.get("sizes", [])}
+            return all(found.get(name) == wanted[name] for name in ("quick", "form", "passes", "candidates")) and all(
+                sizes.get(name, rest) == rest for name, *rest in wanted["sizes"]
+            )
+
+        raw = None if self.options.again else self.keeper.earlier(alike)
         # More rounds, engines or sizes are added to what there is.
-        return {**raw, "kept": wanted, "options": asdict(self.options)}
+        return raw and {**raw, "kept": wanted, "options": asdict(self.options)}
 
     def save(self) -> None:
         """Writes down what there is, and raises `Unfinished` if no time is left."""
         self.stage.answers.save()
-        self.run.write(self.file, self.raw)
-        if self.end is not None and time.monotonic() > self.end:
-            raise Unfinished
+        self.keeper.save(self.raw)
 
     def play(self, size: Size, engine: str, setting: Setting | None, passes: int, names: tuple[str, ...]) -> dict:
         """One job, with what tells it apart later."""

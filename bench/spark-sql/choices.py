@@ -6,12 +6,10 @@ the blocks that it put on disk, and for Parquet files), and the pool for Warmset
 
 from __future__ import annotations
 
-import itertools
-import random
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from harness import engines
+from harness import engines, search
 from harness.engines import Spec
 from harness.machine import ROOT
 
@@ -42,9 +40,12 @@ ENGINES = ("stock", "uncompressed", "off_heap", "disk_only", "arrow", "parquet")
 COLLECTORS = ("Parallel", "G1")
 # Of the limit less native memory, as heap: engines whose blocks are elsewhere do with less.
 ON_HEAP, ELSEWHERE = (0.92, 1.0, 0.8), (0.8, 0.7, 0.92)
-HEAPS = {"stock": ON_HEAP, "uncompressed": ON_HEAP, "arrow": (0.7, 0.8, 0.62)}
+HEAPS = {"stock": ON_HEAP, "uncompressed": ON_HEAP, "arrow": (0.7, 0.8, 0.62), "off_heap": (0.35, 0.5, 0.7)}
+# Stock Spark unrolls a block into direct buffers before it counts it as off-heap memory: as much is left to that, or
+# half of what the heap leaves, where it leaves less than twice that.
+UNROLL_BYTES = 512 * MIB
 WARMSET_HEAPS = (0.72, 0.6, 0.8)
-# What Warmset does for whole queries; all of it is off by default.
+# What Warmset does for whole queries, each under a key of this name.
 WHOLE_QUERIES = ("statistics", "joinFilters", "kernels")
 
 
@@ -110,18 +111,9 @@ def knobs(engine: str) -> dict[str, tuple]:
 
 def drawn(engine: str, count: int) -> list[Setting]:
     """The default setting, and others that each change a part of its knobs at random; the same ones in every run."""
-    chance = random.Random(f"spark-sql/{engine}")
     values = knobs(engine)
-    found = [Setting(engine, **{name: each[0] for name, each in values.items()})]
-    names = chance.sample(sorted(values), len(values))
-    parts = max(1, min(count - 1, len(names) // 2))
-    for turn in itertools.count():
-        if len(found) >= count:
-            return found
-        changed = names[turn % parts :: parts]
-        other = replace(found[0], **{name: chance.choice(values[name][1:]) for name in changed})
-        if other not in found:
-            found.append(other)
+    first = Setting(engine, **{name: each[0] for name, each in values.items()})
+    return search.drawn(f"spark-sql/{engine}", first, values, count)
 
 
 def spec(setting: Setting, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
@@ -150,8 +142,7 @@ def spec(setting: Setting, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
     if name == "uncompressed":
         conf["spark.sql.inMemoryColumnarStorage.compressed"] = "false"
     if name == "off_heap":
-        # It unrolls a block into direct buffers before it counts them: with all as its pool it dies at the limit.
-        size = max(POOL_BYTES_MIN, pool // 2)
+        size = max(POOL_BYTES_MIN, pool // 2, pool - UNROLL_BYTES)
         conf |= {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": engines.mib(size)}
     if name == "arrow":
         conf["spark.sql.cache.serializer"] = engines.ARROW

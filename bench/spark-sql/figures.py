@@ -64,8 +64,12 @@ class SizeFigures:
         return [seconds for each in self.jobs.get(engine, []) if (seconds := job.whole_s(each)) is not None]
 
     def stock(self) -> list[str]:
-        """Stock engines that finished their jobs."""
-        return [engine for engine in ENGINES if engine in self.finished()]
+        """Stock engines that finished a whole job, even if another of theirs was killed."""
+        return [engine for engine in ENGINES if self.whole(engine)]
+
+    def answered(self) -> list[str]:
+        """Stock engines with a steady timing: what one measured before it was killed counts, too."""
+        return [engine for engine in ENGINES if any(self.steady(engine, query) for query in work.NAMES)]
 
     def best_stock_whole(self) -> str | None:
         """The stock engine whose whole job is the shortest."""
@@ -75,18 +79,23 @@ class SizeFigures:
         """By query, the best stock engine's median over Warmset's: each query has a best of its own."""
         found = {}
         for query in work.NAMES:
-            theirs = [seconds for engine in self.stock() if not math.isnan(seconds := self.seconds(engine, query))]
+            theirs = [seconds for engine in self.answered() if not math.isnan(seconds := self.seconds(engine, query))]
             ours = self.seconds("warmset", query)
             if theirs and not math.isnan(ours):
                 found[query] = min(theirs) / ours
         return found
 
-    def geomean_interval(self, versus: list[str]) -> tuple[float, float]:
-        """An interval of the geometric mean of the ratios, by resampling the timings of each engine and query."""
+    def geomean_interval(self, versus: list[str]) -> tuple[float, float] | None:
+        """An interval of the geometric mean of the ratios, by resampling the timings of each engine and query.
+
+        `None` if each has one timing alone, which says nothing of how far another would be from it.
+        """
         chance = random.Random(7)
         samples = {
             (engine, query): self.steady(engine, query) for engine in ("warmset", *versus) for query in work.NAMES
         }
+        if max(map(len, samples.values())) < 2:
+            return None
         found = []
         for _ in range(RESAMPLES):
             drawn = {key: median(chance.choices(each, k=len(each))) for key, each in samples.items() if each}
@@ -126,6 +135,10 @@ class SizeFigures:
         """What its cache takes."""
         return next((found for each in self.jobs.get(engine, []) if (found := job.cache_bytes(each))), None)
 
+    def spilled_bytes(self, engine: str) -> int:
+        """What Spark itself put of it on disk while all was cached."""
+        return max((each["storage"]["disk_bytes"] for each in self.jobs.get(engine, []) if each["storage"]), default=0)
+
 
 def median_or_nan(values: list[float]) -> float:
     """The median; NaN of none."""
@@ -142,7 +155,7 @@ def limits(twice: SizeFigures, fits: SizeFigures, devices: list[float]) -> dict[
         seconds, resident = twice.seconds("warmset", query), fits.steady("warmset", query)
         if math.isnan(seconds) or not resident:
             continue
-        passes = [one[query] for each in twice.jobs["warmset"] for one in each["passes"][1:]]
+        passes = [one[query] for each in twice.jobs["warmset"] for one in each["passes"][1:] if query in one]
         read_bytes = median(each["read_bytes"] for each in passes)
         bound_s = max(min(resident), read_bytes / max(devices))
         found[query] = {

@@ -15,7 +15,7 @@ import choices
 import work
 from answers import Answers
 from choices import Setting
-from harness import contest
+from harness import coldstart, contest
 from harness.contest import CACHE_TIMEOUT_S, START_TIMEOUT_S, Player
 from options import Options, Size
 
@@ -38,15 +38,21 @@ def play(stage: Stage, size: Size, engine: str, setting: Setting | None, passes:
         spec = choices.peer(engine, size.limit_bytes, options.cpus, scratch)
     else:
         spec = choices.spec(setting, size.limit_bytes, options.cpus, scratch)
+    # It reads the files, which puts them in the page cache, and charges nobody here for it.
+    tables = work.tables(size.scale, options.form)
+    if options.charge_files:
+        coldstart.evict(str(file) for directory in tables.values() for file in directory.iterdir())
     with ExitStack() as stack:
         player = contest.open_player(stack, spec, size.limit_bytes, stage.logs, scratch)
-        fill_s, storage, fills = fill(player, work.tables(size.scale, options.form))
+        fill_s, storage, fills = fill(player, tables)
         timings = [one_pass(stage, player, size, number, names) for number in range(passes) if player.alive]
     complete = [len(each) == len(names) for each in timings]
     return {
         "engine": engine,
         "size": size.name,
         "setting": setting and setting.raw(),
+        "version": player.version,
+        "start_s": player.start_s,
         "fill_s": fill_s,
         "fills": fills,
         "storage": storage,
@@ -107,8 +113,9 @@ def whole_s(job: dict) -> float | None:
 
 
 def cache_bytes(job: dict) -> int | None:
-    """What the cache takes: the store's bytes where there is one, else what Spark accounts in memory and on disk."""
+    """What the cache takes: what Spark accounts in memory and on disk, and the store's bytes where there is one."""
     if job["storage"] is None:
         return None
     store = job["storage"]["warmset"]
-    return store["live_bytes"] if store else job["storage"]["memory_bytes"] + job["storage"]["disk_bytes"]
+    ours = store["live_bytes"] if store else 0
+    return ours + job["storage"]["memory_bytes"] + job["storage"]["disk_bytes"]

@@ -46,6 +46,7 @@ class Options:
     half_bytes: int
     minutes: float | None
     again: bool
+    charge_files: bool
     cpus: int
 
     @property
@@ -53,6 +54,7 @@ class Options:
         """What tells the files of this kind of run from others of the same day: parts that are not all, the form."""
         parts = [part for part in PARTS if part in self.parts]
         names = [*(parts if len(parts) < len(PARTS) else []), *(["doubles"] if self.form == "double" else [])]
+        names += ["charged"] if self.charge_files else []
         return "".join(f"-{name}" for name in names)
 
     def kept(self) -> dict:
@@ -60,6 +62,7 @@ class Options:
         return {
             "quick": self.quick, "form": self.form, "rounds": self.rounds, "passes": self.passes,
             "candidates": self.candidates, "engines": list(self.engines), "peers": list(self.peers),
+            "charge_files": self.charge_files,
             "sizes": [[size.name, size.scale, size.limit_bytes] for size in self.sizes],
         }  # fmt: skip
 
@@ -88,6 +91,10 @@ def parse(arguments: list[str] | None = None) -> Options:
         "--minutes", type=float, help="stop after the job that ends past this; the same command goes on"
     )
     parser.add_argument("--again", action="store_true", help="forget what an earlier command of this day measured")
+    parser.add_argument(
+        "--charge-files", action="store_true",
+        help="evict the Parquet files before each job, so that their pages are charged to the engine's cgroup",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     quick = given.quick
     scale = given.scale or (0.05 if quick else SCALE)
@@ -115,6 +122,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         half_bytes=(1344 if quick else 3072) * MIB,
         minutes=given.minutes,
         again=given.again or quick,
+        charge_files=given.charge_files,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
 

@@ -8,7 +8,8 @@ import work
 from choices import ENGINES, MIB, TITLES, Setting
 from figures import SizeFigures
 from harness.statistics import geomean
-from job import seconds_of
+from job import seconds_of, whole_s
+from options import OVERHEAD_BYTES
 
 SIZES = {"fits": "the cache fits", "twice": "the cache outgrows memory", "four": "twice the rows in the same memory"}
 
@@ -36,13 +37,18 @@ def heading(raw: dict, size: str) -> str:
     _, scale, limit = next(each for each in raw["kept"]["sizes"] if each[0] == size)
     found = figures_of(raw, size)
     caches = [
-        f"{TITLES[engine]}'s cache is {bytes_ / limit:.1f} times that"
+        f"{TITLES[engine]}'s cache is {bytes_ / limit:.1f} times that{on_disk(found.spilled_bytes(engine))}"
         for engine in ("warmset", "stock")
         if (bytes_ := found.cache_bytes(engine))
     ]
     return f"**`{size}`**: {SIZES[size]}; scale {scale:g}, a cgroup's limit of {limit // MIB} MiB" + (
         f"; {', '.join(caches)}" if caches else ""
     )
+
+
+def on_disk(spilled_bytes: int) -> str:
+    """Says if a cache was not all in memory."""
+    return f" ({spilled_bytes // MIB} MiB of it on disk)" if spilled_bytes else ""
 
 
 def whole_table(raw: dict, size: str) -> str:
@@ -53,29 +59,36 @@ def whole_table(raw: dict, size: str) -> str:
         f"{heading(raw, size)}. Seconds; whole job: cache all tables, {passes} passes over {len(work.NAMES)} queries.",
         "",
         "| engine | whole job | from – to | cache | first pass | steady pass | queries until caching has paid | "
-        "cache, MiB |",
-        "|---|---|---|---|---|---|---|---|",
+        "cache, MiB | start |",
+        f"|---|{'---|' * 8}",
     ]
     order = sorted(found.jobs, key=lambda engine: median(found.whole(engine) or [float("inf")]))
     for engine in order:
         jobs, whole = found.jobs[engine], found.whole(engine)
         if not whole:
-            lines.append(f"| {TITLES[engine]} | {why(jobs)} | | | | | | |")
+            lines.append(f"| {TITLES[engine]} | {why(jobs)} | | | | | | | |")
             continue
         pace = found.pace_s(engine)
         first = median(sum(seconds_of(each["passes"][0]).values()) for each in jobs if each["complete"])
         even = found.break_even(engine)
         size_bytes = found.cache_bytes(engine)
-        paid = "–" if engine not in (*ENGINES[:-1], "warmset") else "never" if even is None else f"{even:.0f}"
+        comparable = engine in (*ENGINES[:-1], "warmset") and found.pace_s("parquet") is not None
+        paid = "–" if not comparable else "never" if even is None else f"{even:.0f}"
+        failed = f" ({len(whole)} of {len(jobs)} jobs; {why(jobs)})" if len(whole) < len(jobs) else ""
+        starts = [job["start_s"] for job in jobs if job.get("start_s")]
         lines.append(
-            f"| {TITLES[engine]} | {median(whole):.1f} | {min(whole):.1f} – {max(whole):.1f} | "
-            f"{median(job['fill_s'] for job in jobs):.1f} | {first:.1f} | "
-            f"{shown(pace and pace * len(work.NAMES), 1)} | {paid} | {size_bytes // MIB if size_bytes else '–'} |"
+            f"| {TITLES[engine]} | {median(whole):.1f}{failed} | {min(whole):.1f} – {max(whole):.1f} | "
+            f"{median(job['fill_s'] for job in jobs if whole_s(job)):.1f} | {first:.1f} | "
+            f"{shown(pace and pace * len(work.NAMES), 1)} | {paid} | {size_bytes // MIB if size_bytes else '–'} | "
+            f"{shown(median(starts) if starts else None, 1)} |"
         )
     best = found.best_stock_whole()
     if best and found.whole("warmset"):
-        ratio = median(found.whole(best)) / median(found.whole("warmset"))
-        lines += ["", f"Whole job, the best stock setting ({TITLES[best]}) over Warmset: **{ratio:.2f}**."]
+        theirs, ours = found.whole(best), found.whole("warmset")
+        ratio = median(theirs) / median(ours)
+        # With few jobs of each, the extremes are all that can be said.
+        spread = f" ({min(theirs) / max(ours):.2f} – {max(theirs) / min(ours):.2f})" if len(theirs) > 1 else ""
+        lines += ["", f"Whole job, the best stock setting ({TITLES[best]}) over Warmset: **{ratio:.2f}**{spread}."]
     return "\n".join(lines)
 
 
@@ -106,11 +119,12 @@ def query_table(raw: dict, size: str) -> str:
         cells = " | ".join(shown(found.seconds(engine, name)) for engine in engines)
         lines.append(f"| {name} | {cells} | {shown(ratios.get(name))} |")
     if ratios:
-        low, high = found.geomean_interval(found.stock())
+        interval = found.geomean_interval(found.answered())
+        between = f"95 %: {interval[0]:.2f} – {interval[1]:.2f}" if interval else "one timing of each: no interval"
         below = [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < 1]
         lines += [
             "",
-            f"Geometric mean **{geomean(ratios.values()):.2f}** (95 %: {low:.2f} – {high:.2f}), worst "
+            f"Geometric mean **{geomean(ratios.values()):.2f}** ({between}), worst "
             f"{min(ratios.values()):.2f}. Below 1: {', '.join(below) or 'none'}. "
             + " ".join(
                 f"Against {TITLES[engine]} alone: {versus(found, engine):.2f}."
@@ -152,12 +166,15 @@ def settings_table(raw: dict) -> str:
 
 def half_table(raw: dict) -> str:
     """What became of each run at half the memory."""
-    lines = ["| half the memory | outcome |", "|---|---|"]
+    lines = ["| half the memory | heap and pool, MiB | outcome |", "|---|---|---|"]
     for name, run in raw["runs"].items():
         died = run["died"]
         what = f"{died['reason']} at {died['step']}" if died else "answered"
-        what = what if died or not run["materialise"] else f"cached in {run['materialise']['seconds']:.1f} s, answered"
-        lines.append(f"| {name} | {what} |")
+        if run["materialise"] and not died:
+            took = [f"{query} in {timings[0]['seconds']:.1f} s" for query, timings in run["timings"].items()]
+            what = f"cached in {run['materialise']['seconds']:.1f} s, {', '.join(took)}"
+        memory = run["group_limit_bytes"] and (run["group_limit_bytes"] - OVERHEAD_BYTES) // MIB
+        lines.append(f"| {name} | {memory or '–'} | {what} |")
     return "\n".join(lines)
 
 
@@ -176,11 +193,15 @@ def readme(raw: dict, file: str) -> str:
     device = f"{min(speeds) / 1e9:.2f} to {max(speeds) / 1e9:.2f} GB/s" if speeds else "not measured"
     form = "decimals, as TPC-H has them" if kept["form"] == "raw" else "doubles instead of decimals"
     results = "\n".join(f"| `{key}` | {value} |" for key, value in raw["result"].items())
+    versions = sorted({(TITLES[each["engine"]], each["version"]) for each in raw["jobs"] if each.get("version")})
+    found_versions = "; ".join(f"{title} {version}" for title, version in versions)
+    order = "in rounds whose order rotates" if kept["rounds"] > 1 else "one after the other"
     picture = f"![steady seconds by query]({chart})\n" if raw["jobs"] else ""
     return f"""# spark-sql
 
 {machine["cpu_model"]}, {machine["cpus"]} cores, kernel {machine["kernel"]}, {machine["java"]}.
-Commits: {", ".join(commits)}. All figures are in `{file}`; this page is written from it.
+Spark 4.2 (Arrow: 4.3){f" ({found_versions})" if found_versions else ""}. Commits: {", ".join(commits)}.
+All figures are in `{file}`; this page is written from it.
 
 | key | value |
 |---|---|
@@ -193,19 +214,31 @@ Commits: {", ".join(commits)}. All figures are in `{file}`; this page is written
 ## How it was measured
 TPC-H, {form}: the 22 queries over all eight tables, a scan of all columns of `lineitem` (`scan`), a
 string search in its comments (`search`), and an array of structs (`nested`). Parameters are drawn anew for each pass by
-`qgen`'s rules, the same ones for every engine. Rows of all engines are compared.
+`qgen`'s rules, the same ones for every engine; queries come in the order of their numbers. Rows of all engines are
+compared as sets. Queries and data are derived from TPC-H; this is no TPC-H result, and not comparable with published
+ones.
 
-A job is a new engine, alone on the machine, in a memory cgroup that holds all that it has: heap, off-heap memory, page
-cache, the Python driver. It caches all tables, then plays {kept["passes"]} passes; the first is cold, the others are
-steady. Each engine plays {kept["rounds"]} jobs at each size, in rounds whose order rotates. Whole jobs are medians,
-with the least and the largest beside them; the interval of the geometric mean comes from resampling each query's
-timings. The device gave {device} to O_DIRECT reads at its best queue depth, measured before and after each of
-Warmset's jobs.
+A job is a new engine, alone on the machine, in a memory cgroup that holds heap, off-heap memory, the Python driver,
+and the page cache of the blocks that it wrote. {files_text(kept)}
+A job caches all tables, then plays {kept["passes"]} passes; the first is cold, the others are steady. Starting the
+engine is given beside it. Each engine plays {kept["rounds"]} jobs at each size, {order}. Whole jobs are medians, with
+the least and the largest beside them; the interval of the geometric mean comes from resampling each query's timings. A
+stock engine that was killed counts with the queries that it had answered before in a steady pass. The device gave
+{device} to O_DIRECT reads at its best queue depth, measured before and after each of Warmset's jobs.
 
 {search_text(kept)} Stock engines that in their first whole job came on
 no query within 1.5 times the best one are not played further, but for `cache()` and Parquet. DuckDB has four fifths of
 the limit.
 """
+
+
+def files_text(kept: dict) -> str:
+    """Who is charged for the Parquet files' pages."""
+    if kept.get("charge_files"):
+        return "The Parquet files are evicted before each job, so that it holds their pages, too."
+    return """**The Parquet files are in page cache that the cgroup is not charged for**: they were read before each
+job, outside of it. So filling a cache reads no disk, and Parquet without a cache, DuckDB and Polars read from memory,
+at every size, more than the limit would leave them."""
 
 
 def search_text(kept: dict) -> str:

@@ -14,19 +14,17 @@ from collections.abc import Callable
 import job
 import work
 from choices import Setting, drawn
+from harness import search as halving
 from options import Options, Size
 
-PART_KEPT = 3
 # In the place of a rung's number: a whole job that was not finished, though the trials before it were.
 WHOLE = "whole"
 
 
 def rungs(options: Options) -> list[tuple[int, tuple[str, ...], int]]:
     """Of each rung: how many settings, which queries, and how many passes over them."""
-    kept = options.candidates // PART_KEPT
-    found = [(options.candidates, work.SAMPLE, 1), (kept, work.NAMES, 1)]
-    # One candidate needs no comparison.
-    return [each for each in found if each[0] > 1]
+    work_of = ((work.SAMPLE, 1), (work.NAMES, 1))
+    return [(count, *each) for count, each in zip(halving.counts(options.candidates), work_of, strict=False)]
 
 
 def trials(options: Options) -> int:
@@ -46,16 +44,16 @@ def best(
     engine: str, size: Size, options: Options, known: list[dict], play: Callable[[Setting, tuple[str, ...], int], dict]
 ) -> Setting:
     """The engine's best setting at this size; `known` are the trials so far, and gets those that are played."""
-    found = drawn(engine, options.candidates)
-    for number, (count, names, passes) in enumerate(rungs(options)):
-        costs = {}
-        for setting in found[:count]:
-            trial = next((each for each in known if matches(each, number, setting, size)), None)
-            if trial is None:
-                trial = {"rung": number, **play(setting, names, passes)}
-                known.append(trial)
-            costs[setting] = cost_s(trial, options.passes)
-        found = [*sorted(costs, key=costs.__getitem__), *found[count:]]
+    steps = rungs(options)
+
+    def cost(rung: int, setting: Setting) -> float:
+        trial = next((each for each in known if matches(each, rung, setting, size)), None)
+        if trial is None:
+            trial = {"rung": rung, **play(setting, *steps[rung][1:])}
+            known.append(trial)
+        return cost_s(trial, options.passes)
+
+    found = halving.halved(drawn(engine, options.candidates), [count for count, *_ in steps], cost)
     died = [setting for setting in found if any(matches(each, WHOLE, setting, size) for each in known)]
     return next((setting for setting in found if setting not in died), found[0])
 

@@ -6,19 +6,22 @@ import importlib
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from harness import contest, learnable, training
+from harness import contest, learnable, settings, training
 from harness.contest import Player
 from harness.engines import Spec
-from harness.machine import ROOT
+from harness.keeping import Keeper, Unfinished
+from harness.machine import ROOT, Run
 from harness.process import EngineDied
 from harness.progress import Progress
 from harness.training import Place
+from harness.workloads import Size
 
 MIB = 1 << 20
 JOBS = {
@@ -34,7 +37,7 @@ class Fake:
     opened: ClassVar[list[str]] = []
     differs = False
     kept_bytes = 3 << 30
-    fits_bytes = 6 << 30
+    fits_bytes = 9 << 29
 
     def __init__(self, spec: Spec, limit_bytes: int) -> None:
         self.spec, self.limit_bytes = spec, limit_bytes
@@ -87,79 +90,100 @@ def bench(monkeypatch, tmp_path: Path) -> Iterator[dict]:
         del sys.modules[name]
 
 
-def options(bench: dict, monkeypatch, *arguments: str) -> object:
-    monkeypatch.setattr(sys, "argv", ["spark-ml", *arguments])
-    return bench["options"].parse()
+def options(bench: dict, *arguments: str) -> object:
+    return bench["options"].parse(list(arguments))
 
 
-def measure(bench: dict, chosen: object, tmp_path: Path) -> object:
+def measure(bench: dict, chosen: object, tmp_path: Path, raw: dict | None = None) -> object:
     place = Place(2, tmp_path / "logs", tmp_path / "scratch", Progress(1, stream=io.StringIO()))
-    measuring = bench["measuring"].Measuring(chosen, place)
-    for _ in measuring.parts():
-        json.dumps(measuring.raw, allow_nan=False)
+    known = {"cpu_model": "a", "cpus": 2, "kernel": "b", "java": "c", "commit": "d", "blas": "e"}
+    raw = {"machine": known, "kept": chosen.kept()} if raw is None else raw
+    measuring = bench["measuring"].Measuring(chosen, place, raw, lambda: json.dumps(raw, allow_nan=False))
+    measuring.play()
+    raw["result"] = measuring.figures()
     return measuring
 
 
-def test_what_comes_close_in_tuning_is_tried_again(bench: dict, monkeypatch, tmp_path: Path):
-    search = bench["tuning"].Search
-    speeds = {"G1": [3.0, 3.2], "Parallel": [2.9, 4.0]}
-    asked = []
-
-    def measured(_, setting) -> float:
-        asked.append(setting)
-        large = setting.heap_bytes > 1000 * MIB
-        return 9.0 if large else speeds[setting.collector][asked.count(setting) - 1]
-
-    monkeypatch.setattr(search, "measured", measured)
-    place = Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
-    monkeypatch.setattr(bench["tuning"].settings, "WARMSET_HEAPS", (0.2, 0.9))
-    first = search("lgr", None, place)
-    best = first.best("warmset", 3112 * MIB)
-    assert best.collector == "G1", "the second try of the other was slow"
-    assert [asked.count(setting) for setting in first.tries] == [2, 1, 2]
-    again = search("lgr", None, place, first.raw())
-    count = len(asked)
-    assert again.best("warmset", 3112 * MIB).collector == "G1"
-    assert len(asked) == count, "what an earlier run tried is kept"
+def page(bench: dict, measuring: object) -> str:
+    return bench["report"].readme(measuring.raw, "raw.json", "chart.png")
 
 
-@pytest.mark.parametrize("better", [True, False])
-def test_a_larger_young_generation_is_tried_where_passes_make_objects(
-    bench: dict, monkeypatch, tmp_path: Path, better: bool
+def search(bench: dict, monkeypatch, tmp_path: Path, name: str, whole_s: Callable) -> object:
+    """A search whose trials take what `whole_s` says of their setting."""
+    found = bench["tuning"].Search
+    monkeypatch.setattr(found, "measured", lambda _, setting, iterations: {
+        "iterations": iterations, "whole_s": whole_s(setting), "died": None,
+    })  # fmt: skip
+    size = Size(tmp_path, 1000, 2, 20)
+    return found(name, size, Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO())), 6, [])
+
+
+KNOBS = {
+    "collector": ("G1", "Parallel"),
+    "memory_fraction": (0.6, 0.75),
+    "serialiser": ("java", "kryo"),
+    "reference_tracking": (True, False),
+    "compressed": (True, False),
+}
+
+
+@pytest.mark.parametrize(("knob", "worse", "better"), [(knob, *values) for knob, values in KNOBS.items()])
+def test_the_search_finds_what_is_better_of_stock(
+    bench: dict, monkeypatch, tmp_path: Path, knob: str, worse: object, better: object
 ):
-    search, heaps = bench["tuning"].Search, bench["tuning"].settings.heaps
-    seconds = {0: 3.0, 70: 2.0 if better else 4.0}
-    monkeypatch.setattr(search, "measured", lambda _, setting: seconds[setting.young_percent])
+    for name in ("lgr", "kmeans", "objects", "forest"):
+        tried = search(bench, monkeypatch, tmp_path, name, lambda each: 2.0 if getattr(each, knob) == worse else 1.0)
+        assert getattr(tried.best("stock", 1936 * MIB), knob) != worse
+        assert better in {trial[knob] for trial in tried.trials}
+
+
+def test_both_engines_get_the_same_number_of_trials(bench: dict, monkeypatch, tmp_path: Path):
+    for name in ("lgr", "kmeans", "objects", "forest"):
+        counts = set()
+        for engine in ("stock", "warmset"):
+            tried = search(bench, monkeypatch, tmp_path, name, lambda each: each.heap_bytes / MIB)
+            best = tried.best(engine, 1936 * MIB)
+            assert best.heap_bytes == min(trial["heap_bytes"] for trial in tried.trials)
+            counts.add((len(tried.trials), sum(trial["rung"] == 1 for trial in tried.trials)))
+            assert all(trial["engine"] == engine for trial in tried.trials)
+            again = bench["tuning"].Search(name, tried.size, tried.place, 6, tried.trials)
+            monkeypatch.setattr(bench["tuning"].Search, "measured", None)
+            assert again.best(engine, 1936 * MIB) == best, "what is known is not tried again"
+        assert counts == {(8, 2)}
+
+
+def test_the_objects_are_tried_as_bytes_compressed_and_not(bench: dict, monkeypatch, tmp_path: Path):
+    tried = search(bench, monkeypatch, tmp_path, "objects", lambda _: 1.0)
+    tried.best("stock", 1936 * MIB)
+    as_bytes = [trial for trial in tried.trials if trial["level"] == "MEMORY_AND_DISK_SER"]
+    assert {trial["compressed"] for trial in as_bytes} == {True, False}
+    young = next(settings.from_raw(trial) for trial in as_bytes if trial["young_percent"])
+    conf = young.spec(2, tmp_path, 1 << 20).conf
+    assert f"-Xmn{young.heap_bytes * 45 // 100 >> 20}m" in conf["spark.driver.extraJavaOptions"]
+    assert conf["spark.kryo.referenceTracking"] == "false"
+
+
+def test_a_trial_counts_as_the_whole_fit_that_is_timed(bench: dict, tmp_path: Path):
+    size = Size(tmp_path, 1000, 2, 20)
     place = Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
-    objects, trainer = (search(name, None, place) for name in ("objects", "lgr"))
-    assert objects.best("warmset", 3112 * MIB).young_percent == (70 if better else 0)
-    tried = [setting for setting in objects.tries if setting.young_percent]
-    assert len(tried) == len(heaps("warmset", 3112 * MIB))
-    assert {setting.collector for setting in tried} == {"Parallel"}
-    assert trainer.best("warmset", 3112 * MIB).young_percent == 0
-    assert not [setting for setting in trainer.tries if setting.young_percent]
-    options = tried[0].spec(2, tmp_path, 1 << 20).conf["spark.driver.extraJavaOptions"]
-    assert f"-Xmn{tried[0].heap_bytes * 70 // 100 >> 20}m" in options
+    setting = settings.heaps("stock", 1936 * MIB)[0]
+    for name, lacking in (("lgr", 15), ("forest", 3)):
+        trial = bench["tuning"].Search(name, size, place, 6, []).measured(setting, 5)
+        # 27 s as measured, and 3 s for each pass that it lacks.
+        assert trial["whole_s"] == 27 + 3 * lacking
 
 
-def test_stock_is_tried_without_compression(bench: dict, monkeypatch, tmp_path: Path):
-    search = bench["tuning"].Search
-    monkeypatch.setattr(search, "measured", lambda _, setting: 3.0 if setting.compressed else 2.0)
-    place = Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
-    for name in ("lgr", "objects"):
-        assert not search(name, None, place).best("stock", 3112 * MIB).compressed
-        assert search(name, None, place).best("warmset", 3112 * MIB).compressed, "its regions are not compressed anyway"
-
-
-def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
-    measuring = measure(bench, options(bench, monkeypatch), tmp_path)
+def test_all_parts(bench: dict, tmp_path: Path):
+    measuring = measure(bench, options(bench), tmp_path)
     figures = measuring.figures()
     assert measuring.sound
     assert all(figures[name] == 3 for name in ("lr", "lgr", "svm", "kmeans", "objects", "forest"))
     assert figures["fits_worst"] == 3 and figures["objects_gc_ratio"] == pytest.approx(1 / 3, abs=1e-3)
-    # The pool holds less than 3 of the 5 GiB: what misses takes the disk more than 2 s, a pass takes 0.5 s.
-    assert figures["limit_ratio"] == 1
+    assert all(figures[f"whole_{name}"] == 3 for name in ("lr", "lgr", "svm", "kmeans", "objects", "forest"))
+    assert figures["answers_equal"] is True and figures["tuned_trials"] == 4 * 2 * 8
+    # The pool holds less than 3 of the 5 GiB: what misses takes the disk more than 2 s, the fakes' pass takes 0.5 s.
     assert all(each["bound_s"] > 2 for each in measuring.raw["limit"].values())
+    assert figures["limit_ratio"] < 0.25, "what is below the bound is shown"
     assert figures["min_memory_ratio"] == 1
     assert measuring.raw["memory"]["stock"]["bytes"] == 960 * MIB
     assert {each["collector"] for each in measuring.raw["settings"]["lgr"].values()} == {"Parallel"}
@@ -178,8 +202,13 @@ def test_all_parts(bench: dict, monkeypatch, tmp_path: Path):
         "heap_first": True,
         "pool_bytes": chosen["warmset"]["pool_bytes"],
     }
-    text = bench["report"].tables(measuring.raw)
-    assert "least memory" in text and "results equal" in text and "DIFFER" not in text
+    text = page(bench, measuring)
+    assert "least memory" in text and "| equal |" in text and "differ**" not in text
+    assert "**`main`**: the data outgrows memory; 10000000 rows, 1.97 times the cgroup's limit of 1936 MiB" in text
+    assert (
+        "| linear regression | 13.5 | 13.5 – 13.5 | 4.5 | 4.5 – 4.5 | **3.00** | 3.00 – 3.00 | 3.00 (3.00 – 3.00) |"
+        in text
+    )
     bench["chart"].save(measuring.raw["regimes"], tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 10_000
 
@@ -197,11 +226,11 @@ def test_the_distance_to_the_limit(bench: dict):
     assert (disk["bound_s"], disk["ratio"], disk["ratio_of_total"]) == (1.5, 2.0, 3.0)
     resident = distance(1.25)
     assert (resident["bound_s"], resident["ratio"], resident["ratio_of_total"]) == (2.5, 1.2, 1.2)
-    assert distance(2.0)["ratio"] == 1, "a pass that beats the bound is its own limit"
+    assert distance(2.0)["ratio"] == 0.75, "a pass that beats the bound shows that the bound is too high"
 
 
-def test_the_quick_form_keeps_its_engines(bench: dict, monkeypatch, tmp_path: Path):
-    measuring = measure(bench, options(bench, monkeypatch, "--quick"), tmp_path)
+def test_the_quick_form_keeps_its_engines(bench: dict, tmp_path: Path):
+    measuring = measure(bench, options(bench, "--quick"), tmp_path)
     assert sorted(Fake.opened) == ["stock", "warmset"]
     assert measuring.figures()["limit_ratio"] is None and measuring.figures()["objects"] == 3
     workloads = measuring.raw["regimes"]["main"]["workloads"]
@@ -210,50 +239,49 @@ def test_the_quick_form_keeps_its_engines(bench: dict, monkeypatch, tmp_path: Pa
     assert len(runs["stock"]["timings"]) == 1, "the timings of this workload alone"
 
 
-def test_other_data_and_another_read_ahead_have_files_of_their_own(bench: dict, monkeypatch):
-    plain = options(bench, monkeypatch, "--workloads", "lgr")
-    other = options(bench, monkeypatch, "--workloads", "lgr", "--single", "--read-ahead", "128")
+def test_other_data_and_another_read_ahead_have_files_of_their_own(bench: dict):
+    plain = options(bench, "--workloads", "lgr")
+    other = options(bench, "--workloads", "lgr", "--single", "--read-ahead", "128")
     assert plain.suffix == "-lgr" and other.suffix == "-lgr-single-read-ahead-128"
-    assert "--single --read-ahead 128" in importlib.import_module("report").readme(other, "raw.json", "chart.png")
+    assert plain.kept() != other.kept()
 
 
 def test_what_does_not_fit_makes_no_worst_figure(bench: dict, monkeypatch, tmp_path: Path):
     monkeypatch.setattr(Fake, "fits_bytes", 64 << 30)
-    measuring = measure(bench, options(bench, monkeypatch, "--parts", "fits", "--workloads", "lgr,svm"), tmp_path)
+    measuring = measure(bench, options(bench, "--parts", "fits", "--workloads", "lgr,svm"), tmp_path)
     assert measuring.sound and measuring.figures()["fits_worst"] is None
 
 
-def test_results_that_differ_are_unsound(bench: dict, monkeypatch, tmp_path: Path):
+def test_results_that_differ_are_unsound(bench: dict, tmp_path: Path):
     Fake.differs = True
-    measuring = measure(bench, options(bench, monkeypatch, "--quick", "--workloads", "lgr"), tmp_path)
-    assert not measuring.sound and "DIFFER" in bench["report"].tables(measuring.raw)
+    measuring = measure(bench, options(bench, "--quick", "--workloads", "lgr"), tmp_path)
+    assert not measuring.sound and "| **differ** |" in page(bench, measuring)
+    assert measuring.figures()["answers_equal"] is False
 
 
-def test_figures_of_an_empty_pool_are_unsound(bench: dict, monkeypatch, tmp_path: Path):
+def test_figures_of_an_empty_pool_are_unsound(bench: dict, tmp_path: Path):
     Fake.kept_bytes = 0
-    assert not measure(bench, options(bench, monkeypatch, "--quick"), tmp_path).sound
+    assert not measure(bench, options(bench, "--quick"), tmp_path).sound
 
 
-def test_settings_of_an_earlier_run_are_not_looked_for_again(bench: dict, monkeypatch, tmp_path: Path):
+def test_settings_of_an_earlier_run_are_not_looked_for_again(bench: dict, tmp_path: Path):
     raw = tmp_path / "raw.json"
-    first = measure(bench, options(bench, monkeypatch, "--parts", "main", "--workloads", "lgr"), tmp_path)
+    first = measure(bench, options(bench, "--parts", "main", "--workloads", "lgr"), tmp_path)
     raw.write_text(json.dumps(first.raw))
     Fake.opened = []
     arguments = ("--parts", "main", "--workloads", "lgr", "--settings-from", str(raw))
-    again = measure(bench, options(bench, monkeypatch, *arguments), tmp_path)
+    again = measure(bench, options(bench, *arguments), tmp_path)
     assert Fake.opened == ["stock", "warmset"]
     assert again.raw["settings"] == first.raw["settings"]
 
 
-def test_an_interrupted_run_is_resumed(bench: dict, monkeypatch, tmp_path: Path):
-    raw = tmp_path / "raw.json"
+def test_an_interrupted_run_is_resumed(bench: dict, tmp_path: Path):
     arguments = ("--parts", "main,fits,memory", "--workloads", "lgr,objects")
-    whole = measure(bench, options(bench, monkeypatch, *arguments), tmp_path)
+    whole = measure(bench, options(bench, *arguments), tmp_path)
     kept = json.loads(json.dumps(whole.raw))
     del kept["regimes"]["main"]["workloads"]["objects"], kept["regimes"]["fits"], kept["memory"]["warmset"]
-    raw.write_text(json.dumps(kept))
     Fake.opened = []
-    again = measure(bench, options(bench, monkeypatch, *arguments, "--resume", str(raw)), tmp_path)
+    again = measure(bench, options(bench, *arguments), tmp_path, json.loads(json.dumps(kept)))
     assert again.figures() == whole.figures() and again.sound
     assert again.raw["regimes"]["main"]["workloads"]["lgr"] == kept["regimes"]["main"]["workloads"]["lgr"]
     trials = len(again.raw["memory"]["warmset"]["trials"])
@@ -262,10 +290,38 @@ def test_an_interrupted_run_is_resumed(bench: dict, monkeypatch, tmp_path: Path)
     assert Fake.opened == sitting + fits + ["warmset"] * trials
 
 
-def test_an_engine_that_dies_leaves_a_null(bench: dict, monkeypatch, tmp_path: Path):
-    chosen = replace(options(bench, monkeypatch, "--quick", "--workloads", "lgr,svm"), total_bytes=800 * MIB)
+def test_a_search_that_is_broken_off_goes_on_trial_by_trial(bench: dict, tmp_path: Path):
+    run = Run(tmp_path)
+    keeper = Keeper(run, "raw.json", minutes=0)
+    chosen = options(bench, "--parts", "search", "--workloads", "objects")
+    place = Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO()))
+    for count in (1, 2):
+        found = keeper.earlier(lambda _: True) or {}
+        with pytest.raises(Unfinished):
+            bench["measuring"].Measuring(chosen, place, found, partial(keeper.save, found)).play()
+        raw = keeper.earlier(lambda _: True)
+        assert len(raw["tuning"]["objects"]["stock"]) == len(Fake.opened) == count
+    assert keeper.earlier(lambda _: False) is None
+
+
+def test_where_stock_dies_nothing_was_compared(bench: dict, monkeypatch, tmp_path: Path):
+    call = Fake.call
+
+    def dies(self: Fake, step: str, timeout_s: float, **request: object) -> dict:
+        if not self.spec.is_warmset:
+            raise EngineDied("oom-killed", step)
+        return call(self, step, timeout_s, **request)
+
+    monkeypatch.setattr(Fake, "call", dies)
+    measuring = measure(bench, options(bench, "--quick", "--workloads", "lgr"), tmp_path)
+    assert measuring.sound and measuring.figures()["answers_equal"] is None
+    assert "| not compared |" in page(bench, measuring) and "oom-killed at lgr on a part" in page(bench, measuring)
+
+
+def test_an_engine_that_dies_leaves_a_null(bench: dict, tmp_path: Path):
+    chosen = replace(options(bench, "--quick", "--workloads", "lgr,svm"), total_bytes=800 * MIB)
     measuring = measure(bench, chosen, tmp_path)
     assert not measuring.sound
     assert measuring.figures()["lgr"] is None
     assert Fake.opened == ["stock", "warmset"] * 2, "the dead are not asked again"
-    assert "oom-killed" in bench["report"].tables(measuring.raw)
+    assert "oom-killed" in page(bench, measuring)

@@ -117,8 +117,9 @@ def test_a_run_compares_with_the_best_stock_engine_and_its_page_shows_it(bench, 
     assert result["limit_ratio"] == 1.0
     page = bench["report"].readme(played.raw, "raw.json")
     assert "oom" not in page and "Geometric mean **2.00** (95 %: 2.00 – 2.00)" in page
+    assert "over Warmset: **2.00** (2.00 – 2.00)" in page
     assert "Against DuckDB over Parquet alone: 0.50" in page
-    assert "Warmset's cache is 3.3 times that" in page
+    assert "Warmset's cache is 5.3 times that (1024 MiB of it on disk)" in page
     json.dumps(played.raw, allow_nan=False)
 
 
@@ -153,6 +154,54 @@ def test_where_a_whole_job_dies_the_next_best_setting_is_tried(bench, tmp_path: 
     assert [(each["died"], each["setting"]["collector"]) for each in jobs] == [(None, "G1")]
     whole = [each for each in played.raw["trials"] if each["rung"] == "whole"]
     assert len(whole) == 2 and all(each["died"]["step"] == "q2" for each in whole)
+
+
+def test_what_a_killed_engine_had_answered_counts_and_one_timing_has_no_interval(bench):
+    def job(engine: str, number: int, seconds: float, died: bool = False) -> dict:
+        names = bench["work"].NAMES[:2] if died else bench["work"].NAMES
+        first = {name: {"seconds": seconds} for name in bench["work"].NAMES}
+        return {"engine": engine, "size": "twice", "round": number, "fill_s": 1.0, "complete": not died,
+                "passes": [first, {name: {"seconds": seconds} for name in names}],
+                "died": {"reason": "oom", "step": "q3"} if died else None}  # fmt: skip
+
+    jobs = [job("warmset", 0, 1.0), job("stock", 0, 3.0), job("disk_only", 0, 2.0, died=True)]
+    found = bench["figures"].SizeFigures.of(jobs, "twice")
+    ratios = list(found.ratios().values())
+    assert ratios[:3] == [2.0, 2.0, 3.0]
+    assert found.best_stock_whole() == "stock", "the other finished none"
+    assert found.geomean_interval(found.answered()) is None
+    jobs += [job("warmset", 1, 2.0), job("disk_only", 1, 2.0)]
+    low, high = found.of(jobs, "twice").geomean_interval(["stock", "disk_only"])
+    assert 1.0 < low < 2.0 / 1.5 < high < 2.0
+    assert found.of(jobs, "twice").best_stock_whole() == "disk_only"
+    cut = {**job("warmset", 2, 1.0), "passes": [{}, {}], "complete": False}
+    for one in [*jobs, cut]:
+        for timing in one["passes"][-1].values():
+            timing["read_bytes"] = 0
+    twice = found.of([*jobs, cut], "twice")
+    assert bench["figures"].limits(twice, twice, [1e9])["q1"]["ratio"] == 1.5, "a job that was cut off says nothing"
+
+
+def test_files_are_charged_to_the_engine_that_reads_them(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    evicted = []
+    (tmp_path / "part.parquet").write_bytes(b"-")
+    monkeypatch.setattr(bench["job"].coldstart, "evict", lambda paths: evicted.append(sorted(set(paths))))
+    plain, _ = run(bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1")
+    assert not evicted
+    charged, _ = run(bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1", "--charge-files")
+    assert len(evicted) == len(charged.raw["jobs"]) and all(str(tmp_path / "part.parquet") in each for each in evicted)
+    assert charged.file == plain.file.replace(".json", "-charged.json")
+    pages = [bench["report"].readme(each.raw, each.file) for each in (plain, charged)]
+    assert ["not charged" in page.replace("\n", " ") for page in pages] == [True, False]
+
+
+def test_off_heap_has_room_for_its_cache(bench):
+    choices = bench["choices"]
+    limit = 7168 * MIB
+    for setting in choices.drawn("off_heap", 3):
+        conf = choices.spec(setting, limit, 2, Path("/nowhere")).conf
+        size = int(conf["spark.memory.offHeap.size"].removesuffix("m")) * MIB
+        assert size >= setting.pool_bytes(limit) - choices.UNROLL_BYTES > size // 2
 
 
 def test_what_was_broken_off_goes_on_without_playing_anything_twice(bench, tmp_path: Path):
