@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the spark-sql figures of README.md and docs/reference/benchmarks.md from the kept run that they link to.
 
-usage: .venv/bin/python scripts/figures.py [--check]; with --check it writes nothing, and ends with 1 where a page's figures are not the run's.
+usage: .venv/bin/python scripts/figures.py [--check]; with --check it writes nothing, and ends with 1 where a page's
+figures are not the run's.
 """
 
 from __future__ import annotations
