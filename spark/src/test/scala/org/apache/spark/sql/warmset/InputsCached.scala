@@ -26,9 +26,13 @@ class CachedInputs extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = extensions.injectPreCBORule(new CacheInputs(_))
 }
 
-private class CacheInputs(session: SparkSession) extends Rule[LogicalPlan] {
-  // The plan of an input is optimised, too.
+private object CacheInputs {
+  // The plan of an input is optimised, too, by a rule that is made anew.
   private val making = new ThreadLocal[Boolean]
+}
+
+private class CacheInputs(session: SparkSession) extends Rule[LogicalPlan] {
+  import CacheInputs.making
 
   override def apply(plan: LogicalPlan): LogicalPlan = if (making.get) plan else plan.transformUp {
     case input @ (_: LocalRelation | _: LogicalRDD | _: ExternalRDD[_] | _: LogicalRelation) if !input.isStreaming =>
