@@ -30,7 +30,7 @@ class WarmsetInMemoryColumnarQuerySuite extends InMemoryColumnarQuerySuite with 
   import testImplicits._
 
   // These want Spark's own statistics of a cached relation: its size, and the name of its class.
-  private val withoutOurStatistics = Set(
+  private lazy val withoutOurStatistics = Set(
     "SPARK-22673: InMemoryRelation should utilize existing stats of the plan to be cached",
     "SPARK-25727 - otherCopyArgs in InMemoryRelation does not include outputOrdering")
 
