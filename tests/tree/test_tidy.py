@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -98,12 +96,6 @@ def test_no_tracked_file_is_large():
         str(path): (ROOT / path).stat().st_size for path in tracked() if (ROOT / path).stat().st_size > FILE_BYTES_MAX
     }
     assert not large, f"files of more than {FILE_BYTES_MAX} bytes: {large}"
-
-
-def test_the_chart_shows_the_kept_run(tmp_path: Path):
-    """The README's chart is what the script draws of the run's figures."""
-    subprocess.run([sys.executable, ROOT / "scripts" / "chart.py", tmp_path / "chart.svg"], check=True)
-    assert (tmp_path / "chart.svg").read_text() == (ROOT / "docs" / "reference" / "cached-scans.svg").read_text()
 
 
 def test_code_is_for_the_rust_that_the_manifest_names():
