@@ -26,7 +26,7 @@ def tables(raw: dict) -> str:
         parts.append(limit_table(raw["limit"]))
     if raw["memory"]:
         parts.append(memory_table(raw["memory"]))
-    if raw["tuning"]:
+    if raw["result"]["tuned_trials"]:
         parts.append(trials_table(raw))
     return "\n\n".join(parts)
 
