@@ -2,7 +2,7 @@ package org.apache.spark.sql.warmset
 
 import org.apache.spark.SparkConf
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, SerializeFromObject}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -34,8 +34,9 @@ private object CacheInputs {
 private class CacheInputs(session: SparkSession) extends Rule[LogicalPlan] {
   import CacheInputs.making
 
-  override def apply(plan: LogicalPlan): LogicalPlan = if (making.get) plan else plan.transformUp {
-    case input @ (_: LocalRelation | _: LogicalRDD | _: ExternalRDD[_] | _: LogicalRelation) if !input.isStreaming =>
+  override def apply(plan: LogicalPlan): LogicalPlan = if (making.get) plan else plan.transformDown {
+    case input @ (_: LocalRelation | _: LogicalRDD | _: LogicalRelation | SerializeFromObject(_, _: ExternalRDD[_]))
+        if !input.isStreaming =>
       making.set(true)
       try {
         val made = InMemoryRelation(StorageLevel.MEMORY_AND_DISK, session.sessionState.executePlan(input), None)
