@@ -41,7 +41,7 @@ class CacheSuite extends AnyFunSuite with WarmsetSession {
         val expected = answers(df)
         df.cache().count()
         assert(regions.length == 4)
-        val query = df.filter("small = 3").agg(sum("d"))
+        val query = df.filter("small = 3").selectExpr("small + 1", "d")
         query.collect()
         assert(readsAsColumns(query), planNodes(query).mkString("\n"))
         assert(answers(df) == expected)

@@ -50,7 +50,7 @@ class RandomAggregatesSuite extends AnyFunSuite with WarmsetSession with KernelA
     val counted = s"seeds $first to ${seed - 1}: $queries queries, $replaced with WarmsetAggregate, " +
       s"$native batches in native code, $byRows row by row"
     info(counted)
-    // Of few queries any share may be native.
-    assert(queries < Tables * QueriesPerTable || replaced * 3 > queries && native > byRows && byRows > 0, counted)
+    // Of few queries any share may be native; of many it is a third.
+    assert(queries < Tables * QueriesPerTable || replaced * 4 > queries && native > byRows && byRows > 0, counted)
   }
 }

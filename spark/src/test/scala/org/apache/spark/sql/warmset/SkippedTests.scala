@@ -38,6 +38,15 @@ object SkippedTests {
       "Subquery reuse across the whole plan" -> ownInputs,
       "SPARK-43402: FileSourceScanExec supports push down data filter with scalar subquery" -> ownInputs))
 
+  /** Tests that want Spark's own statistics of a cached relation: which there are, its size, the name of its class. */
+  private val ownStatistics = Set(
+    "analyzes column statistics in cached query",
+    "SPARK-22673: InMemoryRelation should utilize existing stats of the plan to be cached",
+    "SPARK-25727 - otherCopyArgs in InMemoryRelation does not include outputOrdering")
+
+  /** Whether the test runs with `spark.warmset.statistics.enabled` off. */
+  def wantsOwnStatistics(name: String): Boolean = ownStatistics(name)
+
   /** Test name to reason, of the suite of Spark that `suite` extends. */
   def of(suite: Class[_]): Map[String, String] = bySuite.getOrElse(suite.getSuperclass.getSimpleName, Map.empty)
 }

@@ -1,8 +1,5 @@
 package org.apache.spark.sql.warmset
 
-import org.scalactic.source.Position
-import org.scalatest.Tag
-
 import org.apache.spark.SparkConf
 import org.apache.spark.sql.{CachedTableSuite, DataFrameAggregateSuite, DatasetCacheSuite, JoinSuite, SubquerySuite}
 import org.apache.spark.sql.execution.ColumnarToRowExec
@@ -28,16 +25,6 @@ class WarmsetCachedTableSuite extends CachedTableSuite with WarmsetOn {
 
 class WarmsetInMemoryColumnarQuerySuite extends InMemoryColumnarQuerySuite with WarmsetOn {
   import testImplicits._
-
-  // These want Spark's own statistics of a cached relation: its size, and the name of its class.
-  private lazy val withoutOurStatistics = Set(
-    "SPARK-22673: InMemoryRelation should utilize existing stats of the plan to be cached",
-    "SPARK-25727 - otherCopyArgs in InMemoryRelation does not include outputOrdering")
-
-  override protected def test(name: String, tags: Tag*)(body: => Any)(implicit position: Position): Unit =
-    if (withoutOurStatistics(name)) {
-      super.test(name, tags: _*)(withSQLConf("spark.warmset.statistics.enabled" -> "false")(body))
-    } else super.test(name, tags: _*)(body)
 
   // In the place of SPARK-22348, see SkippedTests.
   testWithWholeStageCodegenOnAndOff("warmset: batches are pruned below the filter") { _ =>

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import org.scalactic.source.Position
 import org.scalatest.Tag
 
-import io.warmset.spark.{StoreHolder, WarmBatch}
+import io.warmset.spark.{StoreHolder, WarmBatch, WarmsetConf}
 import org.apache.spark.SparkConf
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.test.SharedSparkSession
@@ -31,6 +31,8 @@ trait PluginOn extends SharedSparkSession {
       implicit position: Position): Unit =
     SkippedTests.of(getClass).get(name) match {
       case Some(reason) => super.test(name, tags: _*)(cancel(s"skipped: $reason"))
+      case None if SkippedTests.wantsOwnStatistics(name) =>
+        super.test(name, tags: _*)(withSQLConf(WarmsetConf.Statistics.name -> "false")(body))
       case None => super.test(name, tags: _*)(body)
     }
 
