@@ -52,6 +52,8 @@ def pages(raw: dict) -> dict[Path, str]:
     return {
         reference: replaced(marked, f"{BEGIN}\n{report.tables(raw)}\n{END}", reference),
         readme: replaced(rows, row(raw), readme),
+        # Pages show what lies below docs/.
+        ROOT / "docs" / "reference" / "tpch.svg": (ROOT / RUN / "chart.svg").read_text(),
     }
 
 
@@ -66,7 +68,7 @@ def replaced(place: re.Pattern[str], text: str, page: Path) -> str:
 def main() -> int:
     """Writes the pages, or compares them."""
     wanted = pages(json.loads((ROOT / RUN / "raw.json").read_text()))
-    stale = [page for page, text in wanted.items() if page.read_text() != text]
+    stale = [page for page, text in wanted.items() if not page.exists() or page.read_text() != text]
     if "--check" in sys.argv[1:]:
         for page in stale:
             print(
