@@ -16,6 +16,9 @@ object SkippedTests {
     "it looks at the plan of its own input (a scan of files, a scan that two subqueries share, an order), where our " +
       "suite has put a cached relation for each."
 
+  private val needsPython =
+    "it runs if a Python of Spark's own test set-up is there; Python functions over caches are in tests/test_pyspark.py."
+
   private val bySuite: Map[String, Map[String, String]] = Map(
     "CachedTableSuite" -> Map(
       "SPARK-37369: Avoid redundant ColumnarToRow transition on InMemoryTableScan" ->
@@ -31,7 +34,9 @@ object SkippedTests {
       "aggregating with various distinct expressions" ->
         "its answers are right; it then looks for Expand in an optimised plan over its own inputs."),
     "JoinSuite" -> Map(
-      "SPARK-34593: Preserve broadcast nested loop join partitioning and ordering" -> ownInputs),
+      "SPARK-34593: Preserve broadcast nested loop join partitioning and ordering" -> ownInputs,
+      "SPARK-28323: PythonUDF should be able to use in join condition" -> needsPython,
+      "SPARK-28345: PythonUDF predicate should be able to pushdown to join" -> needsPython),
     "SubquerySuite" -> Map(
       "SPARK-26893: Allow pushdown of partition pruning subquery filters to file source" -> ownInputs,
       "SPARK-27279: Reuse Subquery" -> ownInputs,
