@@ -12,13 +12,13 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import figures
 from figures import COLUMNS, EPOCHS, ORDERS
 from harness.ending import end_in_order
 from harness.groups import find_place, memory_group, why_none
+from harness.keeping import Keeper, Unfinished
 from harness.machine import ROOT, Run, commit, describe, disk_speed
 from harness.progress import Progress
 
@@ -28,16 +28,12 @@ PACKAGE = ROOT / ".venv-package" / "bin" / "python"
 CHILD_BYTES = 128 << 20
 
 
-class Unfinished(Exception):
-    """The time that was given is over."""
-
-
 class Bench:
     """One run, and what it has measured so far."""
 
     def __init__(self, options: argparse.Namespace, run: Run, progress: Progress) -> None:
         self.run, self.progress = run, progress
-        self.end = None if options.minutes is None else time.monotonic() + options.minutes * 60
+        self.keeper = Keeper(run, "raw.json", options.minutes)
         self.room = options.dir / "warmset-bench-python"
         self.source = self.room / "source.npy"
         limit = options.limit_mib << 20
@@ -46,7 +42,12 @@ class Bench:
             "quick": options.quick, "limit_bytes": limit, "memory_bytes": limit - CHILD_BYTES, "rows": rows,
             "data_bytes": rows * 4 * COLUMNS, "rounds": options.rounds,
         }  # fmt: skip
-        self.raw = None if options.again else self.earlier(kept)
+        # A run that was finished is measured again.
+        self.raw = (
+            None
+            if options.again
+            else self.keeper.earlier(lambda found: found.get("kept") == kept and "result" not in found)
+        )
         if self.raw is None:
             shutil.rmtree(self.room, ignore_errors=True)
             self.raw = {
@@ -54,19 +55,9 @@ class Bench:
             }  # fmt: skip
         self.room.mkdir(parents=True, exist_ok=True)
 
-    def earlier(self, kept: dict) -> dict | None:
-        """What an earlier command of this day measured, if it asked for the same and did not finish."""
-        path = self.run.directory / "raw.json"
-        if not path.exists():
-            return None
-        raw = json.loads(path.read_text())
-        return raw if raw.get("kept") == kept and "result" not in raw else None
-
     def save(self) -> None:
         """Writes down what there is, and raises `Unfinished` if no time is left."""
-        self.run.write("raw.json", self.raw)
-        if self.end is not None and time.monotonic() > self.end:
-            raise Unfinished
+        self.keeper.save(self.raw)
 
     def measure(self) -> None:
         """Plays all that was not played yet."""

@@ -32,10 +32,10 @@ class SizeFigures:
                 found.setdefault(each["engine"], []).append(each)
         return cls(found)
 
-    def steady(self, engine: str, query: str) -> list[float]:
-        """Seconds of the query in all passes but the first of each job."""
+    def steady(self, engine: str, query: str, what: str = "seconds") -> list[float]:
+        """Seconds, or something else that was measured, of the query in all passes but the first of each job."""
         passes = [one for each in self.jobs.get(engine, []) for one in each["passes"][1:]]
-        return [one[query]["seconds"] for one in passes if "seconds" in one.get(query, {})]
+        return [one[query][what] for one in passes if what in one.get(query, {})]
 
     def seconds(self, engine: str, query: str) -> float:
         """The median of them; NaN of none."""
@@ -43,14 +43,13 @@ class SizeFigures:
 
     def cpu_ratio(self, engine: str) -> float:
         """The geometric mean over the queries of the engine's processor time over Warmset's, steady; NaN if unknown."""
-        found = {}
-        for name in (engine, "warmset"):
-            passes = [one for each in self.jobs.get(name, []) for one in each["passes"][1:]]
-            found[name] = {
-                query: median_or_nan([one[query]["cpu_s"] for one in passes if one.get(query, {}).get("cpu_s")])
-                for query in work.NAMES
-            }
-        ratios = [found[engine][query] / found["warmset"][query] for query in work.NAMES]
+        found = {
+            name: [
+                median_or_nan([cpu_s for cpu_s in self.steady(name, query, "cpu_s") if cpu_s]) for query in work.NAMES
+            ]
+            for name in (engine, "warmset")
+        }
+        ratios = [theirs / ours for theirs, ours in zip(found[engine], found["warmset"], strict=True)]
         return geomean([ratio for ratio in ratios if not math.isnan(ratio)])
 
     def finished(self) -> list[str]:

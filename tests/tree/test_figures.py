@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tree import ROOT
+from tree import ROOT, script
 
 SCRIPT = ROOT / "scripts" / "figures.py"
 README_BLOCK = re.compile(r"<!-- figures: from bench/runs only -->(.*?)<!-- /figures -->", re.DOTALL)
@@ -19,12 +18,9 @@ FIGURE = "1.61"
 RUN_LINK = re.compile(r"\]\((bench/runs/[^)]+)\)")
 
 
-@pytest.fixture
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("figures_script", SCRIPT)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+@pytest.fixture(name="script")
+def made() -> ModuleType:
+    return script("figures")
 
 
 def test_the_pages_show_the_kept_run():

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tree import ROOT
-
-SCRIPT = ROOT / "scripts" / "runs.py"
+from tree import ROOT, script
 
 
-@pytest.fixture
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("runs_script", SCRIPT)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+@pytest.fixture(name="script")
+def made() -> ModuleType:
+    return script("runs")
 
 
 def test_every_kept_run_names_its_commits(script: ModuleType):

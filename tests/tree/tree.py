@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,3 +27,11 @@ def sources(*suffixes: str) -> list[Path]:
 def text(path: Path) -> str:
     """The file's text."""
     return (ROOT / path).read_text(encoding="utf-8")
+
+
+def script(name: str) -> ModuleType:
+    """A program of `scripts/` as a module, made anew."""
+    spec = importlib.util.spec_from_file_location(f"{name}_script", ROOT / "scripts" / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
