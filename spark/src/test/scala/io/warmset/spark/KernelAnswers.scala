@@ -14,14 +14,7 @@ trait KernelAnswers extends WarmsetSession { this: Suite =>
     "spark.sql.inMemoryColumnarStorage.batchSize" -> "500", "spark.warmset.rowGroup" -> "1m",
     "spark.warmset.statistics.enabled" -> "true", Kernels -> "true")
 
-  protected def withSetting(key: String, value: String)(body: => Unit): Unit = withSettings(Seq(key -> value))(body)
-
-  protected def withSettings(settings: Seq[(String, String)])(body: => Unit): Unit = {
-    val before = settings.map { case (key, _) => key -> spark.conf.getOption(key) }
-    settings.foreach { case (key, value) => spark.conf.set(key, value) }
-    try body
-    finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
-  }
+  protected def withSetting(key: String, value: String)(body: => Unit): Unit = withSettings(Map(key -> value))(body)
 
   /** Runs `body` while the view `facts` is cached. */
   protected def withCached(df: DataFrame)(body: => Unit): Unit = {

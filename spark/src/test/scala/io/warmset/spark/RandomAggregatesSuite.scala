@@ -55,7 +55,7 @@ class RandomAggregatesSuite extends AnyFunSuite with WarmsetSession with KernelA
 
   private def checkTable(table: RandomAggregates, seed: Long): Unit = {
     val isAdaptive = seed % 4 == 0
-    val settings = Seq("spark.sql.adaptive.enabled" -> isAdaptive.toString, "spark.sql.codegen.wholeStage" -> isAdaptive.toString,
+    val settings = Map("spark.sql.adaptive.enabled" -> isAdaptive.toString, "spark.sql.codegen.wholeStage" -> isAdaptive.toString,
       "spark.sql.codegen.factoryMode" -> (if (isAdaptive) "FALLBACK" else "NO_CODEGEN"))
     withSettings(settings) {
       table.table(spark).createOrReplaceTempView("plain")

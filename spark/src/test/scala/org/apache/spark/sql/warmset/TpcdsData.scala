@@ -11,23 +11,25 @@ import org.apache.spark.sql.types.{DataType, DateType, DecimalType, IntegerType,
  * dates lie in the five years that queries ask for, and the words, prices and dates which queries filter on are frequent, so that
  * most queries find rows in a few thousand. A returned line is one that was sold.
  */
-final class TpcdsData(spark: SparkSession, folder: String, seed: Long) extends TPCDSSchema {
+final class TpcdsData(seed: Long) extends TPCDSSchema {
   import TpcdsData._
 
   val names: Seq[String] = tableColumns.keys.toSeq.sorted
 
-  /** Writes all tables as Parquet files, and makes views of them. */
-  def write(): Unit = {
-    val made = names.map(name => name -> table(name)).toMap
-    require(made.size == 24)
+  /** Writes all tables as Parquet files and makes views of them. */
+  def write(spark: SparkSession, folder: String): Unit = {
+    require(names.size == 24)
     // Returns are made from sales.
-    val (others, returns) = names.partition(!_.endsWith("_returns"))
+    val (returns, others) = names.partition(_.endsWith("_returns"))
     (others ++ returns).foreach { name =>
-      val path = s"$folder/$name"
-      spark.sql(made(name)).write.parquet(path)
-      spark.read.parquet(path).createOrReplaceTempView(name)
+      spark.sql(table(name)).write.parquet(s"$folder/$name")
+      register(spark, folder, name)
     }
   }
+
+  /** Makes a view of a table's files. */
+  def register(spark: SparkSession, folder: String, name: String): Unit =
+    spark.read.parquet(s"$folder/$name").createOrReplaceTempView(name)
 
   /** The query that makes a table: what is said of a column, and a default of its type for the others. */
   private def table(name: String): String = {

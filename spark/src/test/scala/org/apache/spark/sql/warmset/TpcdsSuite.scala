@@ -1,18 +1,23 @@
 package org.apache.spark.sql.warmset
 
-import scala.io.Source
-import scala.util.{Try, Using}
+import java.io.File
 
+import scala.io.Source
+import scala.util.Using
+
+import org.apache.commons.io.FileUtils
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.warmset.spark.{CachedColumnsExec, WarmsetAggregateExec, WarmsetSession}
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 
 /**
- * TPC-DS' published queries, from Spark's test jar, answer over cached tables what they answer over files: with all that Warmset
- * does for whole queries, without it, and with it under the cost-based optimiser.
+ * TPC-DS' published queries, from Spark's test jar, answer over cached tables what Spark answers over files: with all that
+ * Warmset does for whole queries, without it, and with it under the cost-based optimiser.
  *
  * A share of them runs; `WARMSET_TPCDS=all` runs all (`make test-full`), `WARMSET_TPCDS=q5,v2.7/q5a` some. `WARMSET_SEED` names other
  * data.
@@ -20,24 +25,30 @@ import org.apache.spark.sql.execution.joins.BaseJoinExec
 class TpcdsSuite extends AnyFunSuite with WarmsetSession {
   import TpcdsSuite._
 
-  // Some dimensions are below it and some above, and statistics say which.
   override protected def settings: Map[String, String] = Map(
-    "spark.sql.autoBroadcastJoinThreshold" -> "64k", "spark.sql.inMemoryColumnarStorage.batchSize" -> "500",
-    "spark.warmset.rowGroup" -> "1m")
+    // Some dimensions are below it and some above, and statistics say which.
+    "spark.sql.autoBroadcastJoinThreshold" -> "20k",
+    // A table that is broadcast takes at least one: of 64 MiB, with this heap, where query 64 broadcasts eighteen.
+    "spark.buffer.pageSize" -> "1m",
+    "spark.sql.inMemoryColumnarStorage.batchSize" -> "500", "spark.warmset.rowGroup" -> "1m")
 
   private val asked = sys.env.getOrElse("WARMSET_TPCDS", Share.mkString(","))
   private val queries = if (asked == "all") Published else asked.split(',').toSeq.map(_.trim)
-  private var expected = Map.empty[String, Try[OrderedAnswer]]
+  private var expected = Map.empty[String, OrderedAnswer]
   private var seen = Map.empty[(String, String), Seq[SparkPlan]]
-
-  private def session: classic.SparkSession = spark.asInstanceOf[classic.SparkSession]
+  // Its tables are other files with the same rows, so that it reads nothing from a cache.
+  private lazy val plain = spark.newSession().asInstanceOf[classic.SparkSession]
 
   override def beforeAll(): Unit = {
     super.beforeAll()
-    val data = new TpcdsData(spark, s"$directory/tpcds", sys.env.get("WARMSET_SEED").fold(1L)(_.toLong))
-    data.write()
-    expected = withSettings(Off) { queries.map(name => name -> Try(OrderedAnswer.of(session, text(name)))).toMap }
-    data.names.foreach(name => spark.sql(s"CACHE TABLE $name"))
+    val data = new TpcdsData(sys.env.get("WARMSET_SEED").fold(1L)(_.toLong))
+    (Off ++ Interpreted).foreach { case (key, value) => plain.conf.set(key, value) }
+    data.write(plain, s"$directory/plain")
+    FileUtils.copyDirectory(new File(s"$directory/plain"), new File(s"$directory/cached"))
+    data.names.foreach { name =>
+      data.register(spark, s"$directory/cached", name)
+      spark.sql(s"CACHE TABLE $name")
+    }
   }
 
   override def afterEach(): Unit = eventually(assert(pins == 0, "segments are pinned that nobody reads"))
@@ -48,13 +59,6 @@ class TpcdsSuite extends AnyFunSuite with WarmsetSession {
     super.afterAll()
   }
 
-  private def withSettings[T](settings: Map[String, String])(body: => T): T = {
-    val before = settings.keys.map(key => key -> spark.conf.getOption(key)).toMap
-    settings.foreach { case (key, value) => spark.conf.set(key, value) }
-    try body
-    finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
-  }
-
   private def text(name: String): String = {
     val path = if (name.startsWith(Newer)) s"tpcds-v2.7.0/${name.stripPrefix(Newer)}.sql" else s"tpcds/$name.sql"
     Using.resource(Source.fromResource(path))(_.mkString)
@@ -62,7 +66,8 @@ class TpcdsSuite extends AnyFunSuite with WarmsetSession {
 
   queries.foreach { name =>
     test(s"TPC-DS $name") {
-      val answer = expected(name).get
+      val answer = OrderedAnswer.of(plain, text(name))
+      expected += name -> answer
       Ways.foreach { case (way, settings) =>
         withSettings(settings) {
           val df = spark.sql(text(name))
@@ -77,21 +82,25 @@ class TpcdsSuite extends AnyFunSuite with WarmsetSession {
   }
 
   test("most of these queries say something, and their plans use what is tested") {
-    val answers = queries.flatMap(name => expected(name).toOption.map(name -> _.rows))
+    val answers = queries.flatMap(name => expected.get(name).map(name -> _.rows))
     // A row of nulls and zeros is what aggregates without keys make of nothing.
     val empty = answers.filter(_._2.forall(_.toSeq.forall(v => v == null || v == 0 || v == 0L))).map(_._1)
     def count(of: Seq[SparkPlan] => Boolean) = queries.count(name => seen.get((name, "all")).exists(of))
     val native = count(_.exists(_.isInstanceOf[WarmsetAggregateExec]))
     val filtered = count(_.exists { case columns: CachedColumnsExec => columns.joinFilters.nonEmpty; case _ => false })
-    def joins(name: String, way: String) = seen.getOrElse((name, way), Nil).collect { case join: BaseJoinExec => join.nodeName }
-    val (changed, reordered) =
-      (queries.count(n => joins(n, "all") != joins(n, "none")), queries.count(n => joins(n, "all and CBO") != joins(n, "all")))
+    def plan(name: String, way: String) = seen.getOrElse((name, way), Nil).collect {
+      case join: BaseJoinExec => s"${join.joinType} ${join.nodeName}"
+      case exchange: ShuffleExchangeLike => exchange.nodeName
+      case scan: InMemoryTableScanExec => scan.relation.cacheBuilder.tableName.getOrElse("")
+    }
+    def differ(way: String, other: String) = queries.count(name => plan(name, way) != plan(name, other))
+    val (changed, reordered) = (differ("all", "none"), differ("all and CBO", "all"))
     val said = s"${queries.size} queries: ${answers.size - empty.size} find rows; $native with aggregates in native code, " +
-      s"$filtered with join filters, $changed with other joins by statistics, $reordered with other joins by CBO"
+      s"$filtered with join filters, $changed with other plans by statistics, $reordered with others by CBO"
     info(said)
     if (empty.nonEmpty) info(s"queries that find nothing in this data: ${empty.mkString(", ")}")
     assert(empty.size * 10 <= queries.size, said)
-    assert(queries.size < Share.size || Seq(native, filtered, changed).forall(_ * 5 > queries.size), said)
+    assert(queries.size < Share.size || native > 0 && Seq(filtered, changed, reordered).forall(_ * 5 > queries.size), said)
   }
 
   test("all published queries are known") {
@@ -110,12 +119,15 @@ private object TpcdsSuite {
     known("tpcds") ++ known("tpcds-v2.7.0").map(Newer + _)
   }
 
-  private val Share = Seq("q5", "q10", "q27", "q38", "q44", "q51", "q66", "q69", "q72", "q78", "q93", "v2.7/q22a")
+  private val Share = Seq("q5", "q9", "q10", "q27", "q38", "q44", "q51", "q69", "q72", "q78", "q93", "v2.7/q22a")
 
   private def set(value: Boolean): Map[String, String] =
     Seq("statistics", "joinFilters", "kernels").map(part => s"spark.warmset.$part.enabled" -> value.toString).toMap
 
   private val Off = set(false)
+
+  // Code for a query takes longer to compile than these tables take to read.
+  private val Interpreted = Map("spark.sql.codegen.wholeStage" -> "false", "spark.sql.codegen.factoryMode" -> "NO_CODEGEN")
 
   private val Ways = Seq("none" -> Off, "all" -> set(true), "all and CBO" -> (set(true) ++
     Seq("enabled", "joinReorder.enabled", "starSchemaDetection").map(key => s"spark.sql.cbo.$key" -> "true")))
