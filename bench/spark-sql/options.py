@@ -12,6 +12,7 @@ MIB = 1 << 20
 # What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
 OVERHEAD_BYTES = 576 * MIB
 FORMS = ("raw", "double")
+SIZES = ("fits", "twice", "four")
 PARTS = ("search", "rounds", "sizes", "half")
 PEERS = ("duckdb", "polars")
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
@@ -67,6 +68,18 @@ class Options:
         }  # fmt: skip
 
 
+def together(earlier: dict, wanted: dict) -> dict:
+    """What a run is of that an earlier command began and this one adds to: sizes, engines, peers and rounds of both."""
+    sizes = {name: [name, *rest] for name, *rest in (*earlier["sizes"], *wanted["sizes"])}
+    return {
+        **wanted,
+        "rounds": max(earlier["rounds"], wanted["rounds"]),
+        "engines": [name for name in ENGINES if name in (*earlier["engines"], *wanted["engines"])],
+        "peers": [name for name in PEERS if name in (*earlier["peers"], *wanted["peers"])],
+        "sizes": [sizes[name] for name in SIZES if name in sizes],
+    }
+
+
 def parse(arguments: list[str] | None = None) -> Options:
     """Reads the command line."""
     parser = argparse.ArgumentParser(
@@ -83,7 +96,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         "--limit", type=int, metavar="MIB", help="the memory cgroup's limit where the cache outgrows it"
     )
     parser.add_argument("--fits", type=int, metavar="MIB", help="the limit where the cache fits")
-    parser.add_argument("--only", help="which sizes to run, of fits,twice,four")
+    parser.add_argument("--only", help=f"which sizes to run, of {','.join(SIZES)}")
     parser.add_argument("--rounds", type=int, help="whole jobs of each engine and size")
     parser.add_argument("--passes", type=int, help="passes over all queries in a job; all but the first are steady")
     parser.add_argument("--candidates", type=int, help="settings that the search of each engine starts with")
@@ -104,7 +117,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         Size("twice", scale, limit),
         Size("four", 2 * scale, limit),
     )
-    wanted = listed(parser, "--only", given.only or ("fits" if quick else "fits,twice,four"), ("fits", "twice", "four"))
+    wanted = listed(parser, "--only", given.only or ("fits" if quick else ",".join(SIZES)), SIZES)
     return Options(
         quick=quick,
         parts=listed(parser, "--parts", given.parts, PARTS),

@@ -235,7 +235,9 @@ the limit.
 def files_text(kept: dict) -> str:
     """Who is charged for the Parquet files' pages."""
     if kept.get("charge_files"):
-        return "The Parquet files are evicted before each job, so that it holds their pages, too."
+        return """**The cgroup is charged for the Parquet files' pages, too**: they are evicted before each job, so that
+it reads them from the disk, and keeps of them what its limit leaves. (Footprint, materialising and half the memory are
+measured as ever: no files are evicted there.)"""
     return """**The Parquet files are in page cache that the cgroup is not charged for**: they were read before each
 job, outside of it. So filling a cache reads no disk, and Parquet without a cache, DuckDB and Polars read from memory,
 at every size, more than the limit would leave them."""
