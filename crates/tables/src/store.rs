@@ -3,14 +3,13 @@
 //! Invariant: what is open under a name is what the directory has under it, or had when it was asked for.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::{env, io};
 
 use arrow_array::RecordBatchReader;
 use arrow_schema::Schema;
-use warmset_platform::io::DataFile;
 use warmset_platform::status::Published;
 use warmset_region::{Config, FRAME_BYTES, Names, Store as RegionStore, StoreStats};
 
@@ -60,12 +59,6 @@ pub struct Store {
     _published: Published,
 }
 
-fn is_writable(dir: &Path) -> bool {
-    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    let made = DataFile::anonymous(dir);
-    !made.is_err_and(|error| matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem))
-}
-
 type OpenTables = HashMap<String, Arc<Table>>;
 
 impl Store {
@@ -78,10 +71,8 @@ impl Store {
         watch_forks();
         let catalog = Catalog::open(&options.dir)?;
         let mut config = Config::new(catalog.dir(), options.memory_bytes);
-        if !is_writable(catalog.dir()) {
-            // The region store looks whether it can make files. It makes none for tables: their segments are extents.
-            config.dirs.push(env::temp_dir());
-        }
+        // Tables are extents of files that this crate writes.
+        config.reads_only = true;
         config.budget_bytes_max = options.memory_bytes_max;
         config.names = Names {
             budget_bytes: "memory".to_owned(),
