@@ -215,7 +215,7 @@ def test_settings_of_an_earlier_run_need_no_search(bench, tmp_path: Path, monkey
     arguments = ("--charge-files", "--settings-from", str(tmp_path / "earlier.json"))
     charged, faults = run(bench, tmp_path, "--only", "twice", "--candidates", "3", "--rounds", "1", *arguments)
     assert faults == []
-    assert Fake.opened[opened:] == ["warmset", "stock", "parquet", "duckdb"]
+    assert [spec.name for spec in Fake.opened[opened:]] == ["warmset", "stock", "parquet", "duckdb"]
     assert charged.raw["trials"] == first.raw["trials"]
     assert "The search was that of" in bench["report"].readme(charged.raw, "raw-charged.json")
 
