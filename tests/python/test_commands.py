@@ -132,24 +132,23 @@ def test_memory_files(page: str, tmp_path: Path):
         (tmp_path / "data.bin").write_bytes(np.random.default_rng(1).bytes(3 << 20))
     (tmp_path / "block.sh").write_text(f"set -e\nmount -t tmpfs none /mnt\n{code}")
     said = succeed("unshare --mount bash block.sh", tmp_path)
-    counts = re.search(r"^served\D+(\d+)", said, re.MULTILINE)
-    assert counts, said
-    assert page != "README.md" or ("80000000" in said and int(counts[1]) > 0)
+    (counts,) = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    # A program that makes few calls is passed on.
+    served = counts["reads"] > counts["passed_on"] > 0 if page == "README.md" else counts["passed_on"] > 0
+    assert served and (page != "README.md" or "80000000" in said), said
 
 
 @needs_root
 def test_tiers(tmp_path: Path):
-    if not Path("/sys/kernel/mm/damon/admin").is_dir():
-        pytest.skip("this kernel has no DAMON")
+    """With one node, without DAMON or where another program has it they say so; tests/tier has several nodes."""
     here = str(os.getpid())
     (once,) = [command for command in commands(without_sudo(block("README.md", "warmset tier"))) if " tier " in command]
-    assert succeed(replaced(once, {"$$": here}), tmp_path)
     guide = replaced(without_sudo(block("docs/guide/tier.md", "warmset")), {"PID": here, "./server --port 80": "true"})
     dry, real, own = [command for command in commands(guide) if command.startswith("warmset")]
-    succeed(f"{dry} --once", tmp_path)
-    # On a machine with one node it has nowhere to move to, and says so.
-    done = run(f"{real} --once", tmp_path)
-    assert done.returncode == 0 or "node" in done.stderr, done.stderr
+    for command in (replaced(once, {"$$": here}), f"{dry} --once", f"{real} --once"):
+        done = run(command, tmp_path)
+        says_why = done.returncode == 3 and re.search(r"DAMON|NUMA node", done.stderr)
+        assert done.returncode == 0 or says_why, f"{command}: {done.stderr}"
     succeed(own, tmp_path)
 
 
