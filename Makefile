@@ -61,6 +61,10 @@ bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) 
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
+.PHONY: bench-before
+bench-before: $(JAR) $(JOBS) .venv/.stamp .venv-43/.stamp $(STAMPS)/blas
+	@$(PY) bench/before $(if $(QUICK),--quick) $(ARGS)
+
 .PHONY: bench-launch bench-loading
 bench-launch bench-loading: bench-%: .venv/.stamp $(if $(QUICK),,$(STAMPS)/programs)
 	@cargo build -q --release --locked -p warmset-cli
