@@ -13,6 +13,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from e2e import paths
@@ -112,7 +113,7 @@ def table(workdir: Path) -> list[int]:
 
 
 def run(
-    command: list[str], directory: Path, settings: dict[str, str] | None = None
+    command: list[str], directory: Path, settings: dict[str, str] | None = None, typed: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command as a user would: with what the README made, and nothing of the tests' own."""
     environment = {
@@ -124,7 +125,9 @@ def run(
     }
     for name in ("SPARK_HOME", "PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON"):
         environment.pop(name, None)
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, cwd=directory, env=environment, input=typed, capture_output=True, text=True, timeout=300
+    )
 
 
 def test_python(workdir: Path, table: list[int]) -> None:
@@ -132,6 +135,24 @@ def test_python(workdir: Path, table: list[int]) -> None:
     done = run(["python", "use.py"], workdir)
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"seen: {json.dumps([*table, True])}" in done.stdout
+
+
+def test_pyspark_and_the_tab(workdir: Path) -> None:
+    """The guide's shell, its query, and what its page on the tab asks the session's UI."""
+    pq.write_table(pa.table({"o_orderpriority": ["1-URGENT", "5-LOW", "5-LOW"]}), workdir / "orders")
+    query = replaced(block("python", "/data/orders", GUIDE), {"/data/orders": "orders"})
+    ask = block("sh", "curl", "docs/guide/spark-ui.md").strip()
+    rest = f"""
+import subprocess
+asked = {ask!r}.replace("http://localhost:4040", spark.sparkContext.uiWebUrl)
+print("seen:", subprocess.run(["bash", "-c", asked], capture_output=True, text=True).stdout)
+"""
+    (command,) = commands(block("sh", "pyspark --jars", GUIDE))
+    # Python starts a shell's first file only where somebody types, or with this option.
+    done = run(["bash", "-c", command], workdir, {"PYSPARK_DRIVER_PYTHON_OPTS": "-i"}, query + rest)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "|1-URGENT|1|" in done.stdout.replace(" ", "")
+    assert int(done.stdout.split("seen: ")[1].split()[0]) > 0, done.stdout[-500:]
 
 
 def test_mllib(workdir: Path) -> None:

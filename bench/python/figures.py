@@ -113,10 +113,10 @@ reads it {epochs} times in parts of 4096 rows, in order and in shuffled order; w
 All sums must agree. Mapped files are read with the disk's read-ahead, which is {read_ahead}.
 
 - **warmset**: `store.put(..., batch_rows=4096)` and `store.scan(...)` with {memory_mib} MiB.
-- **memmap**: a `numpy.memmap`. **memmap-advised** and **joblib** (its mapping) announce each part four parts ahead with
-  `madvise(MADV_WILLNEED)`.
+- **memmap**: a `numpy.memmap`. **memmap-advised** announces each part four parts ahead with `madvise(MADV_WILLNEED)`.
+- **joblib** (its mapping) and **arrow** (a mapped Arrow IPC file, each batch made once): in order the kernel reads
+  ahead, which is faster there; in shuffled order parts are announced as for memmap-advised.
 - **lmdb**: a key for each part, read in place; shuffled, four ahead in a thread.
-- **arrow**: a mapped Arrow IPC file; batches are asked for four ahead, which announces them.
 - **lance**: a scan; shuffled, a range of rows for each part, read four ahead in a thread.
 - **parquet**: row groups of rows of fixed size (no compression, no dictionaries), read four ahead in a thread.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +126,32 @@ def test_a_store_that_cannot_be_written_to_is_read(sealed: Path):
             change()
         assert str(sealed) in str(refused.value)
     assert sorted(store) == ["X", "t"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_another_user_reads_what_is_open_to_all():
+    def read(directory: Path) -> None:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        store = warmset.Store(directory, memory="32MiB")
+        assert store["X"][-1] == 999_999 and sum(len(part) for part in store.scan("X", epochs=2)) == 2_000_000
+        assert store.verify() == [] and store.stats()["read_bytes_total"] > 0
+        for change in (lambda: store.put("Y", np.arange(3)), lambda: store.pop("X")):
+            with pytest.raises(PermissionError, match=re.escape(str(directory))):
+                change()
+
+    with tempfile.TemporaryDirectory() as made:
+        store = warmset.Store(Path(made) / "store", memory="32MiB")
+        store["X"] = np.arange(1_000_000)
+        for path in (Path(made), store.dir):
+            path.chmod(0o755)
+        (store.dir / "X.arrow").chmod(0o644)
+        reader = multiprocessing.get_context("fork").Process(target=read, args=(store.dir,))
+        reader.start()
+        reader.join(120)
+        assert reader.exitcode == 0
+        assert store["X"][0] == 0
 
 
 def test_a_file_system_without_nameless_files(tmp_path: Path):

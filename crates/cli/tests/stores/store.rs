@@ -2,7 +2,6 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
