@@ -23,8 +23,8 @@ object SuiteRunner {
   private val Longest = Seq("spark.MllibSuite", "spark.GcStressSuite", "spark.FilterSuite", "spark.RddClusterSuite",
     "spark.ClusterSuite", "spark.CacheSuite", "spark.HandleEvictionSuite", "spark.DegradeSuite", "spark.RddSuite",
     "spark.FilterTypesSuite", "spark.EvictionSuite", "spark.HeapFirstSuite").map("io.warmset." + _) ++
-    Seq("sql.warmset.WarmsetAggregateSuite", "sql.warmset.WarmsetCachedTableSuite", "ml.warmset.TrainersArraysSuite",
-      "ui.warmset.WarmsetTabSuite")
+    Seq("sql.warmset.WarmsetAggregateSuite", "sql.warmset.WarmsetCachedTableSuite", "sql.warmset.TpcdsSuite",
+      "ml.warmset.TrainersArraysSuite", "ui.warmset.WarmsetTabSuite")
       .map("org.apache.spark." + _)
 
 

@@ -9,7 +9,7 @@ import org.apache.commons.io.FileUtils
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.warmset.spark.{CachedColumnsExec, WarmsetAggregateExec, WarmsetSession}
-import org.apache.spark.sql.classic
+import org.apache.spark.sql.{classic, Row}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
@@ -28,8 +28,6 @@ class TpcdsSuite extends AnyFunSuite with WarmsetSession {
   override protected def settings: Map[String, String] = Map(
     // Some dimensions are below it and some above, and statistics say which.
     "spark.sql.autoBroadcastJoinThreshold" -> "20k",
-    // A table that is broadcast takes at least one: of 64 MiB, with this heap, where query 64 broadcasts eighteen.
-    "spark.buffer.pageSize" -> "1m",
     "spark.sql.inMemoryColumnarStorage.batchSize" -> "500", "spark.warmset.rowGroup" -> "1m")
 
   private val asked = sys.env.getOrElse("WARMSET_TPCDS", Share.mkString(","))
@@ -40,7 +38,12 @@ class TpcdsSuite extends AnyFunSuite with WarmsetSession {
   // Its tables are other files with the same rows, so that it reads nothing from a cache.
   private lazy val plain = spark.newSession().asInstanceOf[classic.SparkSession]
 
+  // A table that is broadcast takes at least one page of the heap, of 64 MiB by default, and queries broadcast dozens. Spark
+  // makes such tables with settings of their own, from the properties of the process.
+  private val pageSize = "spark.buffer.pageSize"
+
   override def beforeAll(): Unit = {
+    sys.props(pageSize) = "1m"
     super.beforeAll()
     val data = new TpcdsData(sys.env.get("WARMSET_SEED").fold(1L)(_.toLong))
     (Off ++ Interpreted).foreach { case (key, value) => plain.conf.set(key, value) }
@@ -58,6 +61,7 @@ class TpcdsSuite extends AnyFunSuite with WarmsetSession {
     spark.catalog.clearCache()
     assertNothingLeft()
     super.afterAll()
+    sys.props -= pageSize
   }
 
   private def text(name: String): String = {
@@ -103,6 +107,21 @@ class TpcdsSuite extends AnyFunSuite with WarmsetSession {
     if (empty.nonEmpty) info(s"queries that find nothing in this data: ${empty.mkString(", ")}")
     assert(empty.size * 10 <= queries.size, said)
     assert(queries.size < Share.size || native > 0 && Seq(filtered, changed).forall(_ * 5 > queries.size), said)
+  }
+
+  test("wrong answers are found, and those that a query leaves open are right") {
+    def fault(query: String, rows: Row*) = OrderedAnswer.of(plain, query).fault(rows)
+    val ties = "select a, b from values (2, 'x'), (1, 'y'), (1, 'z') as t(a, b) order by a"
+    val (x, y, z) = (Row(2, "x"), Row(1, "y"), Row(1, "z"))
+    Seq(Seq(y, z, x), Seq(z, y, x)).foreach(rows => assert(fault(ties, rows: _*) === None))
+    Seq(Seq(x, y, z), Seq(y, y, x), Seq(y, z), Seq(y, z, x, x), Nil).foreach(rows => assert(fault(ties, rows: _*).isDefined, rows))
+    Seq(y, z).foreach(row => assert(fault(s"$ties limit 1", row) === None))
+    Seq(Seq(x), Seq(y, z), Nil).foreach(rows => assert(fault(s"$ties limit 1", rows: _*).isDefined, rows))
+    assert(fault("select b from (values (1, 'x'), (2, 'y')) as t(a, b) order by a desc", Row("x"), Row("y")).isDefined)
+    assert(fault("select 0.1d + 0.2d", Row(0.3)) === None)
+    Seq(0.3001, Double.NaN).foreach(wrong => assert(fault("select 0.1d + 0.2d", Row(wrong)).isDefined))
+    assert(fault("select null, 1.50bd", Row(null, new java.math.BigDecimal("1.50"))) === None)
+    assert(fault("select null, 1.50bd", Row(0, new java.math.BigDecimal("1.50"))).isDefined)
   }
 
   test("all published queries are known") {
