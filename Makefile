@@ -157,7 +157,7 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-python
-test-python: $(JAR) $(SITE) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
+test-python: $(JAR) $(WHEEL) $(SITE) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --ignore tests/release --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
 # From the wheel, in an environment that has nothing of this tree; without the paths of the others.

@@ -47,6 +47,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("commit", help="the earlier commit, which is built in target/before")
     parser.add_argument("--quick", action="store_true", help="small data, one round")
     parser.add_argument("--jobs", default=",".join(LIMITS_MIB), help="which of %(default)s")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="which of %(default)s")
     parser.add_argument("--rounds", type=int, help="jobs of each variant (3)")
     parser.add_argument(
         "--minutes", type=float, help="stop after the job that ends past this; the same command goes on"
@@ -145,8 +146,9 @@ def main() -> int:
     end_in_order()
     given = parse()
     jobs = [name for name in LIMITS_MIB if name in given.jobs.split(",")]
+    variants = [name for name in VARIANTS if name in given.variants.split(",")]
     rounds = given.rounds or (1 if given.quick else 3)
-    run, progress = Run.create("before", given.quick), Progress(total=len(jobs) * rounds * len(VARIANTS))
+    run, progress = Run.create("before", given.quick), Progress(total=len(jobs) * rounds * len(variants))
     if groups.find_place() is None:
         print(groups.why_none(), file=sys.stderr)
         return 1
@@ -160,8 +162,8 @@ def main() -> int:
         try:
             for job in jobs:
                 for number in range(rounds):
-                    turn = number % len(VARIANTS)
-                    for variant in [*VARIANTS[turn:], *VARIANTS[:turn]]:
+                    turn = number % len(variants)
+                    for variant in [*variants[turn:], *variants[:turn]]:
                         if any((each["job"], each["round"], each["variant"]) == (job, number, variant)
                                for each in raw["jobs"]):  # fmt: skip
                             continue

@@ -47,8 +47,8 @@ class Bench:
         if self.raw is None:
             answers.forget()
             self.raw = {
-                "machine": describe(), "options": asdict(options), "kept": options.kept(), "trials": [], "jobs": [],
-                "devices": {}, "result": None,
+                "machine": describe(), "options": plain(options), "kept": options.kept(),
+                "trials": search.trials_from(options.settings_from), "jobs": [], "devices": {}, "result": None,
             }  # fmt: skip
         self.stage = job.Stage(options, run.logs(), scratch, answers)
 
@@ -65,7 +65,7 @@ class Bench:
 
         raw = None if self.options.again else self.keeper.earlier(alike)
         # More rounds, engines or sizes are added to what there is.
-        return raw and {**raw, "kept": together(raw["kept"], wanted), "options": asdict(self.options)}
+        return raw and {**raw, "kept": together(raw["kept"], wanted), "options": plain(self.options)}
 
     def save(self) -> None:
         """Writes down what there is, and raises `Unfinished` if no time is left."""
@@ -135,6 +135,11 @@ class Bench:
         self.raw["jobs"].append({"round": number, **played})
         self.save()
         return None
+
+
+def plain(options: Options) -> dict:
+    """The options as JSON has them."""
+    return {**asdict(options), "settings_from": str(options.settings_from or "")}
 
 
 class Saving(list):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from choices import ENGINES
 
@@ -48,6 +49,7 @@ class Options:
     minutes: float | None
     again: bool
     charge_files: bool
+    settings_from: Path | None
     cpus: int
 
     @property
@@ -63,7 +65,7 @@ class Options:
         return {
             "quick": self.quick, "form": self.form, "rounds": self.rounds, "passes": self.passes,
             "candidates": self.candidates, "engines": list(self.engines), "peers": list(self.peers),
-            "charge_files": self.charge_files,
+            "charge_files": self.charge_files, "settings_from": str(self.settings_from or ""),
             "sizes": [[size.name, size.scale, size.limit_bytes] for size in self.sizes],
         }  # fmt: skip
 
@@ -108,6 +110,10 @@ def parse(arguments: list[str] | None = None) -> Options:
         "--charge-files", action="store_true",
         help="evict the Parquet files before each job, so that their pages are charged to the engine's cgroup",
     )  # fmt: skip
+    parser.add_argument(
+        "--settings-from", type=Path, metavar="RAW",
+        help="take the trials of the search from an earlier run's raw.json with the same sizes",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     quick = given.quick
     scale = given.scale or (0.05 if quick else SCALE)
@@ -136,6 +142,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         minutes=given.minutes,
         again=given.again or quick,
         charge_files=given.charge_files,
+        settings_from=given.settings_from,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
 

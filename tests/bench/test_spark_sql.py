@@ -258,6 +258,19 @@ def test_files_that_could_not_be_evicted_are_an_error(bench, tmp_path: Path, mon
         bench["job"].uncharge({"lineitem": tmp_path})
 
 
+def test_settings_of_an_earlier_run_need_no_search(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bench["job"], "uncharge", lambda _: None)
+    first, _ = run(bench, tmp_path, "--only", "twice", "--candidates", "3")
+    (tmp_path / "earlier.json").write_text(json.dumps(first.raw))
+    opened = len(Fake.opened)
+    arguments = ("--charge-files", "--settings-from", str(tmp_path / "earlier.json"))
+    charged, faults = run(bench, tmp_path, "--only", "twice", "--candidates", "3", "--rounds", "1", *arguments)
+    assert faults == []
+    assert [spec.name for spec in Fake.opened[opened:]] == ["warmset", "stock", "parquet", "duckdb"]
+    assert charged.raw["trials"] == first.raw["trials"]
+    assert "The search was that of" in bench["report"].readme(charged.raw, "raw-charged.json")
+
+
 def test_off_heap_has_room_for_its_cache(bench):
     choices = bench["choices"]
     limit = 7168 * MIB
