@@ -20,16 +20,17 @@ def conditions(raw: dict) -> str:
     played = [name for name, *_ in kept["sizes"] if figures_of(raw, name).jobs]
     jobs = "one job" if kept["rounds"] == 1 else f"{kept['rounds']} jobs"
     trials = "nothing searched" if kept["candidates"] == 1 else f"{kept['candidates']} settings tried first of each"
+    trials += f" (in `{kept['settings_from']}`)" if kept.get("settings_from") else ""
     absent = [TITLES[name] for name in (*ENGINES, *PEERS) if name not in (*kept["engines"], *kept["peers"])]
     absent += [f"`{name}`" for name in SIZES if name not in played]
     absent += [f"the part `{name}`" for name in ("sizes", "half") if name not in raw]
     charged = (
         "evicted before each job, and charged to the cgroup"
         if kept.get("charge_files")
-        else ("in the page cache, outside the cgroup's limit, which helps Parquet, DuckDB, Polars and Comet")
+        else "in the page cache, outside the cgroup's limit, which helps Parquet, DuckDB, Polars and Comet"
     )
     return (
-        f"Commits: {', '.join(commits(raw))}. At {', '.join(f'`{name}`' for name in played)}: {jobs} of each engine, "
+        f"Commits: {', '.join(commits(raw['jobs']))}. At {', '.join(f'`{name}`' for name in played)}: {jobs} of each engine, "
         f"{trials}. The Parquet files were {charged}. Not played: {', '.join(absent) or 'nothing'}."
     )
 
@@ -45,9 +46,9 @@ def charged_tables(raw: dict) -> str:
     return "\n\n".join(parts)
 
 
-def commits(raw: dict) -> list[str]:
-    """The commits that were measured."""
-    return sorted({each["commit"] for each in raw["jobs"] + raw["trials"] if each["commit"]})
+def commits(played: list[dict]) -> list[str]:
+    """The commits that were measured in these jobs or trials."""
+    return sorted({each["commit"] for each in played if each["commit"]})
 
 
 def tables(raw: dict) -> str:
@@ -263,7 +264,7 @@ def readme(raw: dict, file: str) -> str:
 
 {machine["cpu_model"]}, {machine["cpus"]} cores, kernel {machine["kernel"]}, {machine["java"]}.
 Spark 4.2 (Arrow: 4.3; Comet: 4.1){f" ({found_versions})" if found_versions else ""}.
-Commits: {", ".join(commits(raw))}. All figures are in `{file}`; this page is written from it.
+Commits: {", ".join(commits(raw["jobs"] + raw["trials"]))}. All figures are in `{file}`; this page is written from it.
 
 | key | value |
 |---|---|
