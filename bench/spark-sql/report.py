@@ -30,8 +30,8 @@ def conditions(raw: dict) -> str:
         else "in the page cache, outside the cgroup's limit, which helps Parquet, DuckDB, Polars and Comet"
     )
     return (
-        f"Commits: {', '.join(commits(raw['jobs']))}. At {', '.join(f'`{name}`' for name in played)}: {jobs} of each engine, "
-        f"{trials}. The Parquet files were {charged}. Not played: {', '.join(absent) or 'nothing'}."
+        f"Commits: {', '.join(commits(raw['jobs']))}. At {', '.join(f'`{name}`' for name in played)}: {jobs} of each "
+        f"engine, {trials}. The Parquet files were {charged}. Not played: {', '.join(absent) or 'nothing'}."
     )
 
 
