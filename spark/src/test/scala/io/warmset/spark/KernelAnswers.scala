@@ -14,12 +14,7 @@ trait KernelAnswers extends WarmsetSession { this: Suite =>
     "spark.sql.inMemoryColumnarStorage.batchSize" -> "500", "spark.warmset.rowGroup" -> "1m",
     "spark.warmset.statistics.enabled" -> "true", Kernels -> "true")
 
-  protected def withSetting(key: String, value: String)(body: => Unit): Unit = {
-    val before = spark.conf.getOption(key)
-    spark.conf.set(key, value)
-    try body
-    finally before.fold(spark.conf.unset(key))(spark.conf.set(key, _))
-  }
+  protected def withSetting(key: String, value: String)(body: => Unit): Unit = withSettings(Map(key -> value))(body)
 
   /** Runs `body` while the view `facts` is cached. */
   protected def withCached(df: DataFrame)(body: => Unit): Unit = {
@@ -31,7 +26,7 @@ trait KernelAnswers extends WarmsetSession { this: Suite =>
   }
 
   /** Sorted rows, doubles by their bits (NaN is NaN); or which error it is. */
-  private def answer(df: DataFrame): Seq[String] = {
+  protected def answer(df: DataFrame): Seq[String] = {
     def shown(value: Any): String = value match {
       case d: Double if !d.isNaN => s"${java.lang.Double.doubleToRawLongBits(d)}:$d"
       case other => String.valueOf(other)
@@ -67,18 +62,11 @@ trait KernelAnswers extends WarmsetSession { this: Suite =>
     got
   }
 
-  /**
-   * The batches that native code took and those it refused, if it was used; the answer is the same without it.
-   *
-   * @param isOrdered whether it is given which error comes first
-   */
-  protected def compareCounted(query: String, isOrdered: Boolean): Option[(Long, Long)] = {
-    def shown(answer: Seq[String]) = if (isOrdered || !answer.exists(_.startsWith("error"))) answer else Seq("error")
+  /** The batches that native code took and those it refused; the answer is the same without it. */
+  protected def compareCounted(query: String): (Long, Long) = {
     val df = spark.sql(query)
-    val got = shown(answer(df))
-    var plain = Seq.empty[String]
-    withSetting(Kernels, "false") { plain = shown(answer(spark.sql(query))) }
-    assert(got == plain, query)
-    planNodes(df).collectFirst { case n: WarmsetAggregateExec => (n.metrics("numBatches").value, n.metrics("numBatchesByRows").value) }
+    val got = answer(df)
+    withSetting(Kernels, "false") { assert(got == answer(spark.sql(query)), query) }
+    planNodes(df).collectFirst { case n: WarmsetAggregateExec => (n.metrics("numBatches").value, n.metrics("numBatchesByRows").value) }.get
   }
 }

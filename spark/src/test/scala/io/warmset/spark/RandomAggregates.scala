@@ -96,16 +96,19 @@ final class RandomColumn(val name: String, val dataType: DataType, random: Rando
   def isFloating: Boolean = dataType == DoubleType || dataType == FloatType
 }
 
-/** A random table of small batches, and random aggregates over it. */
+/** A random table, which is cached in batches of several sizes, and random aggregates over it. */
 final class RandomAggregates(seed: Long) {
   private val random = new Random(seed)
-  val rowsPerBatch: Int = Seq(1, 2, 5, 5, 10, 10, 20, 64, 1000, 3000)(random.nextInt(10))
-  val partitions: Int = Seq(1, 1, 1, 3)(random.nextInt(4))
-  private val rowCount = random.nextInt(12) match {
-    case 0 => 0
-    case 1 => 1
-    case _ => math.min(12000, rowsPerBatch * 900) + random.nextInt(50)
+  /** Rows per batch of each of the caches: few, more, many. The last batch of a partition has what is left. */
+  val batchSizes: Seq[Int] = Seq(Seq(1, 2, 3, 5, 8, 9), Seq(10, 20, 33, 64, 99), Seq(300, 1000, 1024, 1025, 3000)).map(one)
+  /** Rows of the partitions: all in one, or some without any, with one or with few. */
+  private val partitionRows: Seq[Int] = {
+    val all = one(Seq(0, 1, 50) ++ Seq.fill(9)(one(Seq(1, 2, 4)) * 1500)) + random.nextInt(50)
+    if (random.nextInt(4) > 0) Seq(all) else random.shuffle(Seq(all, random.nextInt(3), random.nextInt(300)))
   }
+  val partitions: Int = partitionRows.size
+  /** Values are of one shape in so many rows. */
+  private val blockRows = one(Seq(10, 50, 200, 1000, 1000, 3000))
 
   private val columns = types.zipWithIndex.map { case (of, i) => new RandomColumn(s"c$i", of, random) }
 
@@ -121,10 +124,17 @@ final class RandomAggregates(seed: Long) {
   private def anyType: DataType =
     one(Seq(anyNumber, anyNumber, anyDecimal, anyDecimal, DateType, DateType, TimestampType, StringType, BooleanType, FloatType))
 
+  /** The same rows each time, as a relation of its own. */
   def table(spark: SparkSession): DataFrame = {
-    val rows = (0 until rowCount).map(i => Row.fromSeq(columns.map(_.value(i / rowsPerBatch / 3))))
     val schema = StructType(columns.map(c => StructField(c.name, c.stored, nullable = true)))
-    spark.createDataFrame(spark.sparkContext.parallelize(rows, partitions), schema).selectExpr(columns.map(_.shown): _*)
+    spark.createDataFrame(spark.sparkContext.parallelize(rows, partitions).flatMap(identity), schema).selectExpr(columns.map(_.shown): _*)
+  }
+
+  private lazy val rows: Seq[Seq[Row]] = {
+    val starts = partitionRows.scanLeft(0)(_ + _)
+    partitionRows.zip(starts).map { case (count, start) =>
+      (start until start + count).map(i => Row.fromSeq(columns.map(_.value(i / blockRows))))
+    }
   }
 
   private def one[A](of: Seq[A]): A = of(random.nextInt(of.length))
@@ -193,13 +203,14 @@ final class RandomAggregates(seed: Long) {
     case _ => name
   }
 
-  /** A query of the view `facts`. */
-  def query(): String = {
+  /** A query of the view of that name, to be filled in. */
+  def query(): String => String = {
     val keyable = columns.filter(c => !c.isFloating && c.dataType != BooleanType).map(_.name)
     val keys = if (random.nextInt(3) == 0) Nil else Seq.fill(1 + random.nextInt(2))(key(one(keyable))).distinct
     val filters = Seq.fill(one(Seq(0, 0, 1, 1, 2, 3)))(filter)
-    s"select ${(keys ++ Seq.fill(1 + random.nextInt(4))(aggregate).distinct).mkString(", ")} from facts" +
-      (if (filters.isEmpty) "" else filters.mkString(" where ", " and ", "")) +
+    val selected = (keys ++ Seq.fill(1 + random.nextInt(4))(aggregate).distinct).mkString(", ")
+    val rest = (if (filters.isEmpty) "" else filters.mkString(" where ", " and ", "")) +
       (if (keys.isEmpty) "" else keys.mkString(" group by ", ", ", ""))
+    view => s"select $selected from $view$rest"
   }
 }

@@ -53,6 +53,14 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
     spark = newSession()
   }
 
+  /** Runs `body` with other settings of the session. */
+  protected def withSettings[T](other: Map[String, String])(body: => T): T = {
+    val before = other.keys.map(key => key -> spark.conf.getOption(key)).toMap
+    other.foreach { case (key, value) => spark.conf.set(key, value) }
+    try body
+    finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
+  }
+
   override def beforeAll(): Unit = {
     super.beforeAll()
     spark = newSession()
