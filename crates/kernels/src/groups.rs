@@ -20,6 +20,8 @@ const SIDE: u32 = 1 << 7;
 const NEAR_MAX: usize = 1 << 20;
 const NEAR_MIN: usize = 1 << 16;
 const NEAR_PER_VALUE: usize = 16;
+/// Batches of so many rows have a table of the values of two bytes, which is cleared for each of them.
+const CODED_ROWS_MIN: usize = 4096;
 /// Tables larger than this are not kept when groups are forgotten: the next may be few.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -156,15 +158,19 @@ impl Groups {
     }
 
     /// Prepares for a batch: whether its columns can be keys.
-    pub(crate) fn begin(&mut self, columns: &[Column<'_>]) -> Result<(), Damaged> {
+    pub(crate) fn begin(&mut self, columns: &[Column<'_>], rows: usize) -> Result<(), Damaged> {
         for key in &mut self.keys {
             key.by_code.clear();
             let Source::Column(column) = key.source else { continue };
             match columns[column].values {
-                Values::Packed(packed) if packed.width <= 1 => {
-                    key.by_code.resize(1 << (8 * packed.width), UNKNOWN)
+                Values::Packed(packed) => {
+                    if packed.width <= 1 || (packed.width == 2 && rows >= CODED_ROWS_MIN) {
+                        key.by_code.resize(1 << (8 * packed.width), UNKNOWN);
+                    }
+                    if packed.width > 1 {
+                        key.come_near(packed.base);
+                    }
                 }
-                Values::Packed(packed) => key.come_near(packed.base),
                 Values::Text(text) => {
                     if text.codes.is_some() {
                         key.by_code.resize(text.count, UNKNOWN);
@@ -264,8 +270,11 @@ impl Groups {
                 Values::Packed(packed) if packed.width == 0 => {
                     key.combine(column, rows.clone(), side, out, |_| 0);
                 }
-                Values::Packed(packed) => {
+                Values::Packed(packed) if packed.width == 1 => {
                     key.combine(column, rows.clone(), side, out, |row| usize::from(packed.data[row]));
+                }
+                Values::Packed(packed) => {
+                    key.combine(column, rows.clone(), side, out, |row| packed.stored(row) as usize);
                 }
                 Values::Text(Text { codes: Some(codes), .. }) => {
                     key.combine(column, rows.clone(), side, out, |row| codes.code(row));
@@ -282,10 +291,11 @@ impl Groups {
 
     /// Whether each key has few codes in this batch, and there are few enough keys for the table.
     fn is_coded(&self, columns: &[Column<'_>]) -> bool {
+        let alone = self.keys.len() == 1;
         self.keys.len() <= 2
             && self.keys.iter().all(|key| match key.source {
                 Source::Column(column) => match columns[column].values {
-                    Values::Packed(packed) => packed.width <= 1,
+                    Values::Packed(packed) => !key.by_code.is_empty() && (alone || packed.width <= 1),
                     Values::Text(text) => text.codes.is_some(),
                     _ => false,
                 },
@@ -324,7 +334,7 @@ impl Key {
             return Ok(NULL);
         }
         match column.values {
-            Values::Packed(packed) if packed.width <= 1 => self.packed_code(&packed, row),
+            Values::Packed(packed) if !self.by_code.is_empty() => self.packed_code(&packed, row),
             Values::Packed(packed) => self.of_whole(packed.value(row)),
             Values::Text(text) => match text.codes {
                 Some(codes) => self.text_code(&text, &codes, row),
