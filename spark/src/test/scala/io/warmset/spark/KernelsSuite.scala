@@ -246,8 +246,8 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
       planNodes(df).collectFirst { case n: WarmsetAggregateExec => (n.metrics("numOutputRows").value, n.plan.json) }.get
     }
     val inParts = s""""group_bytes":${KernelPlan.Clustered.bytesMax},"""
-    // Groups of four rows, in the middle of which batches and partitions end.
-    withCached(table("(id + 3) div 4", 3)) {
+    // Groups of four rows, in the middle of which batches end.
+    withCached(table("(id + 3) div 4", 1)) {
       assert(compare(s"select $sums from facts group by k", isNative = true).length == groups)
       val (out, plan) = given(s"select $sums from facts group by k")
       assert(plan.contains(inParts) && out < groups * 1.05, out)

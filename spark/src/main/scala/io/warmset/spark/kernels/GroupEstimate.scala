@@ -24,7 +24,7 @@ private[spark] object GroupEstimate {
   // Memory of a group, from the layout of native code's tables, which may be half empty.
   private val TableSlack = 1.5
   private val GroupBytes = 8
-  private val KeyBytes = 32
+  private val KeyBytes = 24
   private val SlotBytes = 24
 
   /** @return how to keep them, or why they are too many */
