@@ -61,6 +61,10 @@ bench-spark-ml bench-spark-hugepages bench-spark-split: bench-%: $(JAR) $(JOBS) 
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/$* $(if $(QUICK),--quick) $(ARGS)
 
+.PHONY: bench-before
+bench-before: $(JAR) $(JOBS) .venv/.stamp .venv-43/.stamp $(STAMPS)/blas
+	@$(PY) bench/before $(if $(QUICK),--quick) $(ARGS)
+
 .PHONY: bench-launch bench-loading
 bench-launch bench-loading: bench-%: .venv/.stamp $(if $(QUICK),,$(STAMPS)/programs)
 	@cargo build -q --release --locked -p warmset-cli
@@ -147,7 +151,7 @@ test-spark: $(NATIVE) $(STAMPS)/maven .venv/.stamp
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-python
-test-python: $(JAR) $(SITE) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
+test-python: $(JAR) $(WHEEL) $(SITE) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --ignore tests/release --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
 # From the wheel, in an environment that has nothing of this tree; without the paths of the others.

@@ -1,7 +1,7 @@
 """The commands of the README and two more pages do what they say, on a small table: they are read from the pages.
 
 Only what belongs to the user is replaced (where the disk is, how much memory there is, where output goes, how large the
-table is), and what the tests have already: the jar that `make jar` built, the packages that `pip` would fetch again.
+table is), and what the tests have already: what `make wheel` and `make jar` built, the packages that `pip` would fetch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from e2e import paths
@@ -65,10 +66,12 @@ def without_the_tests_python(path: str) -> str:
     return ":".join(place for place in path.split(":") if not Path(place).is_relative_to(paths.REPOSITORY))
 
 
-# In the place of `make jar` and `pip install`: what they made when the tests were set up.
+# In the place of `make wheel`, of the guide's `make jar` and of what `pip` would fetch.
+HAVE_WHEEL = "mkdir dist && ln -s {wheel} dist/"
 HAVE_JAR = 'mkdir -p "$(dirname {jar})" && ln -s {built} {jar}'
 HAVE_PACKAGES = """
 test "$VIRTUAL_ENV" = "$PWD/target/try"
+pip install --quiet --disable-pip-version-check --no-index --no-deps dist/warmset-*.whl
 echo {packages} > "$(python -c 'import site; print(site.getsitepackages()[0])')/have.pth"
 for program in {programs}/*; do
     test -e "$VIRTUAL_ENV/bin/$(basename "$program")" || ln -s "$program" "$VIRTUAL_ENV/bin/"
@@ -78,17 +81,20 @@ done
 
 @pytest.fixture(scope="module")
 def workdir(launch: Launch) -> Path:
-    """Where a user stands who has followed the README so far: in a clone, with the jar, Spark and a table."""
+    """Where a user stands who has followed the README and the guide so far: in a clone, with wheel, jar and a table."""
     code = block("sh", "git clone")
-    jar, pins = re.search(r"spark/target/\S+\.jar", code)[0], re.search(r"^pip install (.*)$", code, re.MULTILINE)
+    jar = re.search(r"spark/target/\S+\.jar", block("sh", "pyspark --jars", GUIDE))[0]
+    assert "make jar" in block("sh", "git clone", GUIDE)
+    pins = re.search(r"^pip install dist/warmset-\*\.whl (.*)$", code, re.MULTILINE)
     pinned = (paths.REPOSITORY / "etc" / "python" / "spark-4.2.txt").read_text().splitlines()
     assert set(pins[1].split()) <= set(pinned), "the README names other versions than are tested"
     programs = paths.venv(VERSION) / "bin"
     packages = paths.spark_home(VERSION).parent
-    jar_line = next(line for line in commands(code) if line.startswith("make jar"))
+    wheel_line = next(line for line in commands(code) if line.startswith("make wheel"))
+    have_jar = HAVE_JAR.format(jar=jar, built=paths.plugin_jar())
     places = {
         "<this repository>": f"--quiet file://{paths.REPOSITORY}",
-        jar_line: HAVE_JAR.format(jar=jar, built=paths.plugin_jar()),
+        wheel_line: f"{HAVE_WHEEL.format(wheel=paths.wheel())} && {have_jar}",
         pins[0]: HAVE_PACKAGES.format(packages=packages, programs=programs),
         "--scale-factor 1": "--scale-factor 0.01",
     }
@@ -107,7 +113,7 @@ def table(workdir: Path) -> list[int]:
 
 
 def run(
-    command: list[str], directory: Path, settings: dict[str, str] | None = None
+    command: list[str], directory: Path, settings: dict[str, str] | None = None, typed: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command as a user would: with what the README made, and nothing of the tests' own."""
     environment = {
@@ -119,7 +125,9 @@ def run(
     }
     for name in ("SPARK_HOME", "PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON"):
         environment.pop(name, None)
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        command, cwd=directory, env=environment, input=typed, capture_output=True, text=True, timeout=300
+    )
 
 
 def test_python(workdir: Path, table: list[int]) -> None:
@@ -127,6 +135,24 @@ def test_python(workdir: Path, table: list[int]) -> None:
     done = run(["python", "use.py"], workdir)
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"seen: {json.dumps([*table, True])}" in done.stdout
+
+
+def test_pyspark_and_the_tab(workdir: Path) -> None:
+    """The guide's shell, its query, and what its page on the tab asks the session's UI."""
+    pq.write_table(pa.table({"o_orderpriority": ["1-URGENT", "5-LOW", "5-LOW"]}), workdir / "orders")
+    query = replaced(block("python", "/data/orders", GUIDE), {"/data/orders": "orders"})
+    ask = block("sh", "curl", "docs/guide/spark-ui.md").strip()
+    rest = f"""
+import subprocess
+asked = {ask!r}.replace("http://localhost:4040", spark.sparkContext.uiWebUrl)
+print("seen:", subprocess.run(["bash", "-c", asked], capture_output=True, text=True).stdout)
+"""
+    (command,) = commands(block("sh", "pyspark --jars", GUIDE))
+    # Python starts a shell's first file only where somebody types, or with this option.
+    done = run(["bash", "-c", command], workdir, {"PYSPARK_DRIVER_PYTHON_OPTS": "-i"}, query + rest)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "|1-URGENT|1|" in done.stdout.replace(" ", "")
+    assert int(done.stdout.split("seen: ")[1].split()[0]) > 0, done.stdout[-500:]
 
 
 def test_mllib(workdir: Path) -> None:
@@ -177,7 +203,7 @@ def test_looking_at_the_machine(workdir: Path) -> None:
 
 
 # A user's way to record as root into the own profiles.
-SUDO = 'sudo env XDG_DATA_HOME="$HOME/.local/share" '
+SUDO = 'sudo env XDG_DATA_HOME="$HOME/.local/share" target/try/bin/'
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="recording needs root")
@@ -185,7 +211,7 @@ def test_warm_starts(workdir: Path) -> None:
     """A program that is there, in place of the debugger."""
     code = replaced(block("sh", "warmset learn"), {SUDO: "", "gdb --version": "python3 --version"})
     for command in commands(code):
-        done = run(["bash", "-c", command], paths.REPOSITORY, {"XDG_DATA_HOME": f"{workdir}/xdg"})
+        done = run(["bash", "-c", command], workdir, {"XDG_DATA_HOME": f"{workdir}/xdg"})
         assert done.returncode == 0, f"{command}: {done.stderr}"
     assert done.stdout.startswith("Python 3") and done.stderr == ""
 

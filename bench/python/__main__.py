@@ -19,7 +19,7 @@ from figures import COLUMNS, EPOCHS, ORDERS
 from harness.ending import end_in_order
 from harness.groups import find_place, memory_group, why_none
 from harness.keeping import Keeper, Unfinished
-from harness.machine import ROOT, Run, commit, describe, disk_speed
+from harness.machine import ROOT, Run, commit, describe, disk_speed, read_ahead
 from harness.progress import Progress
 
 WORKER = Path(__file__).with_name("ways.py")
@@ -54,6 +54,7 @@ class Bench:
                 "machine": describe(), "kept": kept, "runs": [], "devices": {}, "compute": {}, "package": None,
             }  # fmt: skip
         self.room.mkdir(parents=True, exist_ok=True)
+        self.raw["read_ahead_kb"] = read_ahead_of(self.room)
 
     def save(self) -> None:
         """Writes down what there is, and raises `Unfinished` if no time is left."""
@@ -95,6 +96,15 @@ class Bench:
     def device(self) -> float:
         """Bytes per second that the disk gives at most, now."""
         return disk_speed(self.room)["read_bytes_per_s"]
+
+
+def read_ahead_of(directory: Path) -> int | None:
+    """How far the kernel reads ahead for files there, in KiB; `None` where no disk tells."""
+    try:
+        with read_ahead(directory, None) as found:
+            return found
+    except RuntimeError:
+        return None
 
 
 def worker(*arguments: str) -> dict:

@@ -29,7 +29,7 @@ from harness.ending import end_in_order
 from harness.keeping import Keeper, Unfinished
 from harness.machine import ROOT, Run, commit, describe, disk_speed
 from harness.progress import Progress
-from options import Options, Size, parse
+from options import Options, Size, parse, together
 
 # A stock engine that on no query of round 0 comes within this of the best is not played in further rounds.
 HOPELESS = 1.5
@@ -47,8 +47,8 @@ class Bench:
         if self.raw is None:
             answers.forget()
             self.raw = {
-                "machine": describe(), "options": asdict(options), "kept": options.kept(), "trials": [], "jobs": [],
-                "devices": {}, "result": None,
+                "machine": describe(), "options": plain(options), "kept": options.kept(),
+                "trials": search.trials_from(options.settings_from), "jobs": [], "devices": {}, "result": None,
             }  # fmt: skip
         self.stage = job.Stage(options, run.logs(), scratch, answers)
 
@@ -65,7 +65,7 @@ class Bench:
 
         raw = None if self.options.again else self.keeper.earlier(alike)
         # More rounds, engines or sizes are added to what there is.
-        return raw and {**raw, "kept": wanted, "options": asdict(self.options)}
+        return raw and {**raw, "kept": together(raw["kept"], wanted), "options": plain(self.options)}
 
     def save(self) -> None:
         """Writes down what there is, and raises `Unfinished` if no time is left."""
@@ -117,7 +117,7 @@ class Bench:
             (each["size"], each["engine"], each["round"]) == (size.name, engine, number) for each in self.raw["jobs"]
         ):
             return
-        setting = None if engine in self.options.peers else self.best(engine, searched(size, self.options))
+        setting = None if engine in self.options.peers else self.best(engine, searched(size, self.raw["kept"]))
         self.progress.step(f"round {number}, {size.name}: {choices.TITLES[engine]}")
         speeds = self.raw["devices"].setdefault(f"{size.name}/{number}", [])
         if engine == "warmset":
@@ -128,13 +128,18 @@ class Bench:
         whole = job.whole_s(played)
         self.progress.note(f"  {whole and round(whole, 1)} s; {played['died'] or ''}")
         if played["died"] and number == 0 and setting is not None:
-            self.raw["trials"].append({"rung": search.WHOLE, **played, "size": searched(size, self.options).name})
-            if self.best(engine, searched(size, self.options)) != setting:
+            self.raw["trials"].append({"rung": search.WHOLE, **played, "size": searched(size, self.raw["kept"]).name})
+            if self.best(engine, searched(size, self.raw["kept"])) != setting:
                 self.save()
                 return self.one_job(size, engine, number)
         self.raw["jobs"].append({"round": number, **played})
         self.save()
         return None
+
+
+def plain(options: Options) -> dict:
+    """The options as JSON has them."""
+    return {**asdict(options), "settings_from": str(options.settings_from or "")}
 
 
 class Saving(list):
@@ -151,9 +156,9 @@ class Saving(list):
         self.save()
 
 
-def searched(size: Size, options: Options) -> Size:
+def searched(size: Size, kept: dict) -> Size:
     """The size whose search gives this size's settings: four times the limit takes those of twice."""
-    names = {each.name: each for each in options.sizes}
+    names = {name: Size(name, *rest) for name, *rest in kept["sizes"]}
     return names.get("twice", size) if size.name == "four" else size
 
 
@@ -201,7 +206,7 @@ def measure(bench: Bench) -> list[str]:
     if "search" in options.parts:
         for size in options.sizes:
             for engine in ("warmset", *options.engines):
-                bench.best(engine, searched(size, options))
+                bench.best(engine, searched(size, raw["kept"]))
     if "rounds" in options.parts:
         faults += figures.missing(raw["jobs"], bench.rounds())
         faults += [f"other rows than the first engine's: {each}" for each in figures.unequal(raw["jobs"])]

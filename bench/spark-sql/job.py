@@ -19,6 +19,9 @@ from harness import coldstart, contest
 from harness.contest import CACHE_TIMEOUT_S, START_TIMEOUT_S, Player
 from options import Options, Size
 
+# What may stay of files that were evicted: a page here and there that is just being looked at.
+RESIDENT_FRACTION_MAX = 0.01
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -41,7 +44,7 @@ def play(stage: Stage, size: Size, engine: str, setting: Setting | None, passes:
     # It reads the files, which puts them in the page cache, and charges nobody here for it.
     tables = work.tables(size.scale, options.form)
     if options.charge_files:
-        coldstart.evict(str(file) for directory in tables.values() for file in directory.iterdir())
+        uncharge(tables)
     with ExitStack() as stack:
         player = contest.open_player(stack, spec, size.limit_bytes, stage.logs, scratch)
         fill_s, storage, fills = fill(player, tables)
@@ -62,6 +65,21 @@ def play(stage: Stage, size: Size, engine: str, setting: Setting | None, passes:
         "died": None if player.died is None else {"reason": player.died.reason, "step": player.died.step,
                                                   "detail": player.died.detail},
     }  # fmt: skip
+
+
+def uncharge(tables: dict[str, Path]) -> None:
+    """Evicts the tables' files, so that whoever reads them next is charged for their pages.
+
+    Raises `RuntimeError` if pages stayed: they are charged to nobody here, and a figure would be of something else.
+    """
+    files = [file for directory in tables.values() for file in directory.iterdir()]
+    coldstart.evict(map(str, files))
+    left = coldstart.resident_fraction(files)
+    if left > RESIDENT_FRACTION_MAX:
+        raise RuntimeError(
+            f"{left:.0%} of the Parquet files in data/ stayed in the page cache after they were evicted: another "
+            "program reads or maps them; end it and run the same command again"
+        )
 
 
 def fill(player: Player, tables: dict[str, Path]) -> tuple[float, dict | None, dict[str, float]]:

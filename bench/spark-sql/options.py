@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from choices import ENGINES
 
@@ -12,6 +13,7 @@ MIB = 1 << 20
 # What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
 OVERHEAD_BYTES = 576 * MIB
 FORMS = ("raw", "double")
+SIZES = ("fits", "twice", "four")
 PARTS = ("search", "rounds", "sizes", "half")
 PEERS = ("duckdb", "polars")
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
@@ -47,6 +49,7 @@ class Options:
     minutes: float | None
     again: bool
     charge_files: bool
+    settings_from: Path | None
     cpus: int
 
     @property
@@ -62,9 +65,21 @@ class Options:
         return {
             "quick": self.quick, "form": self.form, "rounds": self.rounds, "passes": self.passes,
             "candidates": self.candidates, "engines": list(self.engines), "peers": list(self.peers),
-            "charge_files": self.charge_files,
+            "charge_files": self.charge_files, "settings_from": str(self.settings_from or ""),
             "sizes": [[size.name, size.scale, size.limit_bytes] for size in self.sizes],
         }  # fmt: skip
+
+
+def together(earlier: dict, wanted: dict) -> dict:
+    """What a run is of that an earlier command began and this one adds to: sizes, engines, peers and rounds of both."""
+    sizes = {name: [name, *rest] for name, *rest in (*earlier["sizes"], *wanted["sizes"])}
+    return {
+        **wanted,
+        "rounds": max(earlier["rounds"], wanted["rounds"]),
+        "engines": [name for name in ENGINES if name in (*earlier["engines"], *wanted["engines"])],
+        "peers": [name for name in PEERS if name in (*earlier["peers"], *wanted["peers"])],
+        "sizes": [sizes[name] for name in SIZES if name in sizes],
+    }
 
 
 def parse(arguments: list[str] | None = None) -> Options:
@@ -83,7 +98,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         "--limit", type=int, metavar="MIB", help="the memory cgroup's limit where the cache outgrows it"
     )
     parser.add_argument("--fits", type=int, metavar="MIB", help="the limit where the cache fits")
-    parser.add_argument("--only", help="which sizes to run, of fits,twice,four")
+    parser.add_argument("--only", help=f"which sizes to run, of {','.join(SIZES)}")
     parser.add_argument("--rounds", type=int, help="whole jobs of each engine and size")
     parser.add_argument("--passes", type=int, help="passes over all queries in a job; all but the first are steady")
     parser.add_argument("--candidates", type=int, help="settings that the search of each engine starts with")
@@ -95,6 +110,10 @@ def parse(arguments: list[str] | None = None) -> Options:
         "--charge-files", action="store_true",
         help="evict the Parquet files before each job, so that their pages are charged to the engine's cgroup",
     )  # fmt: skip
+    parser.add_argument(
+        "--settings-from", type=Path, metavar="RAW",
+        help="take the trials of the search from an earlier run's raw.json with the same sizes",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     quick = given.quick
     scale = given.scale or (0.05 if quick else SCALE)
@@ -104,7 +123,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         Size("twice", scale, limit),
         Size("four", 2 * scale, limit),
     )
-    wanted = listed(parser, "--only", given.only or ("fits" if quick else "fits,twice,four"), ("fits", "twice", "four"))
+    wanted = listed(parser, "--only", given.only or ("fits" if quick else ",".join(SIZES)), SIZES)
     return Options(
         quick=quick,
         parts=listed(parser, "--parts", given.parts, PARTS),
@@ -123,6 +142,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         minutes=given.minutes,
         again=given.again or quick,
         charge_files=given.charge_files,
+        settings_from=given.settings_from,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
 

@@ -235,7 +235,9 @@ the limit.
 def files_text(kept: dict) -> str:
     """Who is charged for the Parquet files' pages."""
     if kept.get("charge_files"):
-        return "The Parquet files are evicted before each job, so that it holds their pages, too."
+        return """**The cgroup is charged for the Parquet files' pages, too**: they are evicted before each job, so that
+it reads them from the disk, and keeps of them what its limit leaves. (Footprint, materialising and half the memory are
+measured as ever: no files are evicted there.)"""
     return """**The Parquet files are in page cache that the cgroup is not charged for**: they were read before each
 job, outside of it. So filling a cache reads no disk, and Parquet without a cache, DuckDB and Polars read from memory,
 at every size, more than the limit would leave them."""
@@ -245,9 +247,10 @@ def search_text(kept: dict) -> str:
     """What the search did."""
     if kept["candidates"] == 1:
         return "Settings were not searched: each engine has Spark's own, and the Parallel collector."
+    elsewhere = f"The search was that of `{kept['settings_from']}`. " if kept.get("settings_from") else ""
     return f"""Settings come from a search by successive halving with the same number of trials for Warmset and each
 stock engine: {kept["candidates"]} settings play the caching and {len(work.SAMPLE)} queries, Spark's own and others that
 each change a part of it at random (heap and so the page cache's share, collector, `spark.memory.fraction`,
 `storageFraction`, batch size, codec, partition size, partitions after a shuffle; for Warmset, too, what it does for
-whole queries). Where a whole job is not finished with the best one, the next one is taken. At `four` the settings of
-`twice` are used."""
+whole queries). {elsewhere}Where a whole job is not finished with the best one, the next one is taken. At `four` the
+settings of `twice` are used."""

@@ -8,8 +8,10 @@ the passes at the pace of those that were played.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import job
 import work
@@ -56,6 +58,11 @@ def best(
     found = halving.halved(drawn(engine, options.candidates), [count for count, *_ in steps], cost)
     died = [setting for setting in found if any(matches(each, WHOLE, setting, size) for each in known)]
     return next((setting for setting in found if setting not in died), found[0])
+
+
+def trials_from(raw: Path | None) -> list[dict]:
+    """The trials of an earlier run."""
+    return json.loads(raw.read_text())["trials"] if raw else []
 
 
 def matches(trial: dict, rung: int | str, setting: Setting, size: Size) -> bool:

@@ -33,6 +33,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         "cpus": 2, "cpu_model": "of a test", "memory_bytes": 1 << 34, "kernel": "6.18", "commit": "-",
     })  # fmt: skip
     monkeypatch.setattr(module, "commit", lambda: "-")
+    monkeypatch.setattr(module, "read_ahead_of", lambda _: 8192)
     yield module
     del sys.modules["figures"]
 
@@ -99,6 +100,23 @@ def test_slow_ways_are_played_once_and_the_rest_in_every_round(machine: Machine)
     assert all(count == (1 if way in slow else 3) for (way, _), count in counts.items()), counts
 
 
+def test_each_round_is_begun_by_another_way(machine: Machine):
+    machine.raw()
+    rounds = 3
+    left = len(PACE) - 3
+    in_order = [way for way, order in machine.played if order == "in order"]
+    begun = [in_order[0], *in_order[len(PACE) :: left]]
+    assert len(begun) == len(set(begun)) == rounds, in_order
+
+
+def test_a_way_that_computes_something_else_is_a_fault(machine: Machine):
+    machine.device *= 2
+    raw = machine.raw("--rounds", "1")
+    assert not machine.bench.figures.faults(raw)
+    raw["runs"][-1]["sum"] = 3.0
+    assert machine.bench.figures.faults(raw) == ["round 1, shuffled: the sum of parquet is 3.0, not 1.0"]
+
+
 def test_the_same_command_goes_on_where_time_ran_out(machine: Machine, bench: ModuleType):
     stops = 0
     while True:
@@ -137,5 +155,5 @@ def test_the_page_has_every_way_and_the_goals(machine: Machine, bench: ModuleTyp
     for way in PACE:
         assert f"| {way} | in order |" in page and f"| {way} | shuffled |" in page
     assert "8,388,608 rows of 128, 4.00 GiB, in a cgroup of 2.00 GiB" in page
-    assert "| `sequential` | at least 1.8 | 1.8 |" in page
+    assert "| `sequential` | at least 1.8 | 1.8 |" in page and "read-ahead, which is 8192 KiB" in page
     assert "| in order | 1 | 1.00 | 0.50 | 2.12 | 2.15 | 0.94 |" in page

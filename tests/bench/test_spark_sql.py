@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import ClassVar
 
 import pytest
-from harness import contest, machine, tpch
+from harness import coldstart, contest, machine, tpch
 from harness.contest import Player
 from harness.engines import Spec
 from harness.machine import Run
@@ -185,7 +185,8 @@ def test_what_a_killed_engine_had_answered_counts_and_one_timing_has_no_interval
 def test_files_are_charged_to_the_engine_that_reads_them(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     evicted = []
     (tmp_path / "part.parquet").write_bytes(b"-")
-    monkeypatch.setattr(bench["job"].coldstart, "evict", lambda paths: evicted.append(sorted(set(paths))))
+    monkeypatch.setattr(coldstart, "evict", lambda paths: evicted.append(sorted(set(paths))))
+    monkeypatch.setattr(coldstart, "resident_fraction", lambda _: 0.0)
     plain, _ = run(bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1")
     assert not evicted
     charged, _ = run(bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1", "--charge-files")
@@ -193,6 +194,30 @@ def test_files_are_charged_to_the_engine_that_reads_them(bench, tmp_path: Path, 
     assert charged.file == plain.file.replace(".json", "-charged.json")
     pages = [bench["report"].readme(each.raw, each.file) for each in (plain, charged)]
     assert ["not charged" in page.replace("\n", " ") for page in pages] == [True, False]
+
+
+def test_files_that_could_not_be_evicted_are_an_error(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "part.parquet"
+    file.write_bytes(b"-" * (1 << 20))
+    bench["job"].uncharge({"lineitem": tmp_path})
+    assert coldstart.resident_bytes(file) == 0
+    file.read_bytes()
+    monkeypatch.setattr(coldstart, "evict", lambda _: None)
+    with pytest.raises(RuntimeError, match="stayed in the page cache"):
+        bench["job"].uncharge({"lineitem": tmp_path})
+
+
+def test_settings_of_an_earlier_run_need_no_search(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bench["job"], "uncharge", lambda _: None)
+    first, _ = run(bench, tmp_path, "--only", "twice", "--candidates", "3")
+    (tmp_path / "earlier.json").write_text(json.dumps(first.raw))
+    opened = len(Fake.opened)
+    arguments = ("--charge-files", "--settings-from", str(tmp_path / "earlier.json"))
+    charged, faults = run(bench, tmp_path, "--only", "twice", "--candidates", "3", "--rounds", "1", *arguments)
+    assert faults == []
+    assert [spec.name for spec in Fake.opened[opened:]] == ["warmset", "stock", "parquet", "duckdb"]
+    assert charged.raw["trials"] == first.raw["trials"]
+    assert "The search was that of" in bench["report"].readme(charged.raw, "raw-charged.json")
 
 
 def test_off_heap_has_room_for_its_cache(bench):
@@ -217,6 +242,17 @@ def test_what_was_broken_off_goes_on_without_playing_anything_twice(bench, tmp_p
         run(bench, tmp_path, "--only", "twice", "--candidates", "3", "--scale", "9", "--minutes", "0")
     assert len(Fake.opened) == opened + 2
     assert len(json.loads((tmp_path / "run" / "raw-search-rounds.json").read_text())["trials"]) == 1, "starts over"
+
+
+def test_a_size_is_added_to_a_run_with_the_settings_that_were_found_before(bench, tmp_path: Path):
+    first, _ = run(bench, tmp_path, "--only", "twice", "--rounds", "1")
+    trials = len(first.raw["trials"])
+    added, faults = run(bench, tmp_path, "--only", "four", "--rounds", "1", "--engines", "stock", "--peers", "-")
+    assert faults == [] and len(added.raw["trials"]) == trials
+    assert [name for name, *_ in added.raw["kept"]["sizes"]] == ["twice", "four"]
+    assert (added.raw["kept"]["engines"], added.raw["kept"]["peers"]) == (["stock", "parquet"], ["duckdb"])
+    page = bench["report"].tables(added.raw)
+    assert "**`twice`**" in page and "**`four`**" in page
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,14 @@ def plugin_jar() -> Path:
     return max(built, key=lambda jar: jar.stat().st_mtime)
 
 
+def wheel() -> Path:
+    """The Python package that `make wheel` built."""
+    built = sorted((REPOSITORY / "dist").glob("warmset-*.whl"))
+    if not built:
+        raise FileNotFoundError("no wheel in dist: run `make wheel`")
+    return built[-1]
+
+
 def java_home(major: int) -> Path | None:
     """An installed JDK of that major version, or None."""
     for release in sorted(Path("/usr/lib/jvm").glob("*/release")):

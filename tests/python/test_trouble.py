@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +84,74 @@ def test_a_full_disk_is_an_error_and_leaves_what_was(tmp_path: Path):
         del store
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Iterator[Path]:
+    """A store that was written to and now can only be read: by its file system, or for who is not root by its mode."""
+    directory = tmp_path / "sealed"
+    directory.mkdir()
+    mounted = os.geteuid() == 0
+    if mounted and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", directory]).returncode:
+        pytest.skip("a read-only file system needs the right to mount one")
+    try:
+        store = warmset.Store(directory, memory="32MiB")
+        store["X"] = np.arange(1_000_000)
+        store["t"] = pa.table({"a": ["x", "y"]})
+        if mounted:
+            subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
+        else:
+            directory.chmod(0o500)
+        yield directory
+    finally:
+        directory.chmod(0o700) if not mounted else subprocess.run(["umount", "-l", directory], check=True)
+
+
+def test_a_store_that_cannot_be_written_to_is_read(sealed: Path):
+    store = warmset.Store(sealed, memory="32MiB")
+    assert sorted(store) == ["X", "t"] and store.verify() == []
+    assert store["X"][-1] == 999_999 and sum(len(part) for part in store.scan("X", epochs=2)) == 2_000_000
+    assert pa.table(store["t"])["a"].to_pylist() == ["x", "y"]
+
+    def delete() -> None:
+        del store["X"]
+
+    for change in (
+        lambda: store.put("Y", np.arange(3)),
+        lambda: store.put("t", pa.table({"a": [1]})),
+        lambda: store.writer("log", pa.schema([("a", pa.int64())])),
+        delete,
+    ):
+        with pytest.raises(OSError, match=r"Read-only file system|Permission denied") as refused:
+            change()
+        assert str(sealed) in str(refused.value)
+    assert sorted(store) == ["X", "t"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_another_user_reads_what_is_open_to_all():
+    def read(directory: Path) -> None:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        store = warmset.Store(directory, memory="32MiB")
+        assert store["X"][-1] == 999_999 and sum(len(part) for part in store.scan("X", epochs=2)) == 2_000_000
+        assert store.verify() == [] and store.stats()["read_bytes_total"] > 0
+        for change in (lambda: store.put("Y", np.arange(3)), lambda: store.pop("X")):
+            with pytest.raises(PermissionError, match=re.escape(str(directory))):
+                change()
+
+    with tempfile.TemporaryDirectory() as made:
+        store = warmset.Store(Path(made) / "store", memory="32MiB")
+        store["X"] = np.arange(1_000_000)
+        for path in (Path(made), store.dir):
+            path.chmod(0o755)
+        (store.dir / "X.arrow").chmod(0o644)
+        reader = multiprocessing.get_context("fork").Process(target=read, args=(store.dir,))
+        reader.start()
+        reader.join(120)
+        assert reader.exitcode == 0
+        assert store["X"][0] == 0
 
 
 def test_a_file_system_without_nameless_files(tmp_path: Path):

@@ -254,8 +254,9 @@ pub fn date(index: usize) {
     }
 }
 
-/// What is known of holes is forgotten: some file has new ones.
+/// What is known of holes is forgotten: some file has new ones. An operation of its own: what it finds in use stays mapped.
 pub fn forget_present() {
+    let _active = stats::mine().enter();
     for file in known().iter().filter(|file| file.state.load(Ordering::Acquire) == USED) {
         file.clear_present();
     }

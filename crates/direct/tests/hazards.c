@@ -546,6 +546,42 @@ static int ends_while_it_allocates(void)
     _exit(0);
 }
 
+/* ---- Files that are cut while others are unmapped */
+
+static volatile int is_cutting = 1;
+
+static void *cut_often(void *fd)
+{
+    for (off_t bytes = PAGE; is_cutting; bytes ^= PAGE)
+        if (ftruncate(*(int *)fd, bytes))
+            return fd;
+    return NULL;
+}
+
+/* What is known of a file that ends so far in takes long to forget. */
+static int cut_while_another_closes(void)
+{
+    enum { ROUNDS = 400 };
+    const off_t last = (off_t)8 << 30;
+    int small = filled("small", 1);
+    pthread_t thread;
+    void *result = NULL;
+    if (pthread_create(&thread, NULL, cut_often, &small))
+        fail("a thread");
+    for (int i = 0; i < ROUNDS; i++) {
+        int fd = open("large", O_RDWR | O_CREAT, 0644);
+        if (fd < 0 || pwrite(fd, buffer, PAGE, last) != PAGE)
+            fail("large");
+        for (int read = 0; read < 4; read++)
+            if (pread(fd, buffer, PAGE, last) != PAGE)
+                return wrong("the last page is gone");
+        close(fd);
+    }
+    is_cutting = 0;
+    pthread_join(thread, &result);
+    return result ? wrong("a file was not cut") : 0;
+}
+
 int main(int count, char **arguments)
 {
     if (count < 2)
@@ -575,6 +611,8 @@ int main(int count, char **arguments)
         return time_moves(run_another);
     if (strcmp(which, "of another's") == 0)
         return of_another_s();
+    if (strcmp(which, "cut and close") == 0)
+        return cut_while_another_closes();
     if (strcmp(which, "owned") == 0)
         return owned();
     if (strcmp(which, "exec") == 0)

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{compiled, counted, room, said, served, source};
 
-const CASES: [&str; 26] = [
+const CASES: [&str; 27] = [
     "cancel first read",
     "cancel read",
     "cancel open",
@@ -34,6 +34,7 @@ const CASES: [&str; 26] = [
     "address space",
     "holes",
     "allocates",
+    "cut and close",
 ];
 
 #[test]

@@ -70,6 +70,10 @@ pub struct Config {
     /// written to are left out with a warning; one at least has to work. In JSON `dir`, one path or a list.
     #[serde(rename = "dir", deserialize_with = "one_or_more")]
     pub dirs: Vec<PathBuf>,
+    /// Regions are only opened from files that are there: the directories need not be writable, and whether they are is
+    /// not found out.
+    #[serde(skip)]
+    pub reads_only: bool,
     /// Bytes of memory for resident segments; rounded down to whole frames.
     pub budget_bytes: u64,
     /// The most that the budget may be raised to later, as far as the memory limit allows. Default:
@@ -108,6 +112,7 @@ impl Config {
     pub fn new(dir: impl Into<PathBuf>, budget_bytes: u64) -> Self {
         Self {
             dirs: vec![dir.into()],
+            reads_only: false,
             budget_bytes,
             budget_bytes_max: None,
             flash_bytes_max: None,
@@ -176,6 +181,7 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("dirs", &self.dirs)
+            .field("reads_only", &self.reads_only)
             .field("budget_bytes", &self.budget_bytes)
             .field("budget_bytes_max", &self.budget_bytes_max)
             .field("flash_bytes_max", &self.flash_bytes_max)

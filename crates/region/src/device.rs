@@ -35,7 +35,8 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Finds out now, not at the first demotion, in which directories files can be made. The others are warned of.
+    /// Finds out now, not at the first demotion, in which directories files can be made, or, with
+    /// [`Config::reads_only`], which there are. The others are warned of.
     ///
     /// # Errors
     /// [`Error::Config`] if there is none.
@@ -43,12 +44,15 @@ impl Devices {
         let names = &config.names;
         let (mut list, mut refused) = (Vec::<Device>::new(), Vec::new());
         for dir in &config.dirs {
-            match probe(dir) {
+            match probe(dir, config.reads_only) {
                 _ if list.iter().any(|device| device.dir == *dir) => {}
                 Ok(file_system) => {
                     list.push(Device { dir: dir.clone(), io: start_queue(config)?, file_system })
                 }
-                Err(error) => refused.push(format!("cannot create files in {}: {error}", dir.display())),
+                Err(error) => {
+                    let what = if config.reads_only { "open" } else { "create files in" };
+                    refused.push(format!("cannot {what} {}: {error}", dir.display()));
+                }
             }
         }
         if list.is_empty() {
@@ -151,8 +155,11 @@ impl fmt::Debug for Devices {
     }
 }
 
-/// The file system's number, if files can be made there.
-fn probe(dir: &Path) -> std::io::Result<u64> {
+/// The file system's number, if files can be made there or need not be.
+fn probe(dir: &Path, reads_only: bool) -> std::io::Result<u64> {
+    if reads_only {
+        return DataFile::open_buffered(dir)?.file_system();
+    }
     let file = DataFile::anonymous(dir)?;
     if !file.is_direct() {
         tracing::warn!(dir = %dir.display(), "no direct I/O on this file system: reads go through the page cache");

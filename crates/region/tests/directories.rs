@@ -110,6 +110,23 @@ fn directories_that_cannot_be_used_are_left_out() {
     assert!(error.starts_with("dir: ") && error.contains("no directory"), "{error}");
 }
 
+/// Regions that are opened from files need none of the store's own.
+#[test]
+fn a_store_that_only_reads_takes_a_directory_that_cannot_be_written_to() {
+    let open = |dir: &Path| Store::open(Config { reads_only: true, ..Config::new(dir, 8 * FRAME) });
+    if let Some(read_only) =
+        Mounted::tmpfs("ro,size=1m", "a_store_that_only_reads_takes_a_directory_that_cannot_be_written_to")
+    {
+        let store = open(read_only.path()).expect("open");
+        // What is created all the same works as long as it fits in memory, and is refused when it does not.
+        let region = store.create_region().expect("region");
+        fill(&region, 2, |_| FRAME_BYTES);
+        assert_filled(&region, 2);
+    }
+    let error = open(Path::new("/missing")).expect_err("there is no such directory").to_string();
+    assert!(error.starts_with("dir: ") && error.contains("cannot open /missing"), "{error}");
+}
+
 #[test]
 fn a_directory_that_goes_away_is_passed_over() {
     let (gone, stays) = (dir(), dir());

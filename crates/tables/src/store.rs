@@ -62,15 +62,17 @@ pub struct Store {
 type OpenTables = HashMap<String, Arc<Table>>;
 
 impl Store {
-    /// Opens a store.
+    /// Opens a store. A directory that nothing can be written to is opened to read.
     ///
     /// # Errors
-    /// [`Error::Io`] for a directory that cannot be made or written to; [`Error::Region`] for memory that this process
-    /// may not use.
+    /// [`Error::Io`] for a directory that cannot be made or found; [`Error::Region`] for memory that this process may not
+    /// use.
     pub fn open(options: Options) -> Result<Self, Error> {
         watch_forks();
         let catalog = Catalog::open(&options.dir)?;
         let mut config = Config::new(catalog.dir(), options.memory_bytes);
+        // Tables are extents of files that this crate writes.
+        config.reads_only = true;
         config.budget_bytes_max = options.memory_bytes_max;
         config.names = Names {
             budget_bytes: "memory".to_owned(),

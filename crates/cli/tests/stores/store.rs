@@ -2,13 +2,13 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use arrow_array::{Float64Array, Int64Array, RecordBatch, RecordBatchIterator};
+use arrow_array::{Int64Array, RecordBatch};
 use serde_json::{Value, json};
-use warmset_tables::{ArraySource, Element, Options, Store};
+
+use crate::filled;
 
 fn warmset(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_warmset")).args(["store"]).args(args).output().unwrap()
@@ -16,21 +16,6 @@ fn warmset(args: &[&str]) -> Output {
 
 fn json_of(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
-}
-
-/// A table of a million numbers and an array of 1000 by 4.
-fn filled(dir: &Path) -> Store {
-    let store = Store::open(Options::new(dir, 32 << 20)).unwrap();
-    let numbers = Arc::new(Int64Array::from_iter_values(0..1_000_000));
-    let batch = RecordBatch::try_from_iter([("n", numbers as _)]).unwrap();
-    let reader = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
-    store.put_table("numbers", reader, None).unwrap();
-    let data = Float64Array::from(vec![0.5; 4000]).values().inner().clone();
-    let element = Element { data_type: arrow_schema::DataType::Float64, bytes: 8 };
-    let dtype = "<f8".to_owned();
-    let array = ArraySource { element, shape: vec![1000, 4], dtype, data };
-    store.put_array("X", &array, None).unwrap();
-    store
 }
 
 #[test]

@@ -5,14 +5,13 @@ use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use arrow_array::{Int64Array, RecordBatch, RecordBatchIterator};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 use warmset_platform::status;
-use warmset_tables::{Options, Store};
+
+use crate::filled;
 
 const LATE: Duration = Duration::from_secs(120);
 
@@ -32,16 +31,6 @@ fn text(bytes: Vec<u8>) -> String {
 fn record(out: &Output) -> Value {
     assert_eq!(out.status.code(), Some(0), "{out:?}");
     serde_json::from_slice(&out.stdout).unwrap()
-}
-
-/// A table of a million numbers in a store of this process.
-fn filled(dir: &Path) -> Store {
-    let store = Store::open(Options::new(dir, 32 << 20)).unwrap();
-    let numbers = Arc::new(Int64Array::from_iter_values(0..1_000_000));
-    let batch = RecordBatch::try_from_iter([("n", numbers as _)]).unwrap();
-    let reader = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
-    store.put_table("numbers", reader, None).unwrap();
-    store
 }
 
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
