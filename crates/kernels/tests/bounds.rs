@@ -102,7 +102,9 @@ fn sums_in_parts(batches: &[Vec<(Option<i64>, i64)>], form: u8) -> (BTreeMap<Opt
 #[test]
 fn groups_that_are_given_out_several_times_add_up() {
     // Keys of two bytes in batches that have a table of them and in batches that have none; of three and of eight.
-    for (rows, spread, form) in [(5000, 3, 0), (5000, 40, 0), (4095, 40, 0), (5000, 40, 1), (5000, 1_000_003, 0)] {
+    for (rows, spread, form) in
+        [(5000, 3, 0), (5000, 40, 0), (4095, 40, 0), (5000, 40, 1), (5000, 1_000_003, 0)]
+    {
         let batches: Vec<Vec<(Option<i64>, i64)>> = (0..40_i64)
             .map(|batch| {
                 (0..rows)

@@ -1,6 +1,5 @@
 package io.warmset.spark.kernels
 
-import io.warmset.spark.kernels.KernelPlan.{Clustered, Groups, Kept}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.ColumnStat
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -15,11 +14,13 @@ import org.apache.spark.sql.types._
  * than Spark's. Filters, of which nothing is known here, leave fewer rows and groups, and change nothing of that.
  */
 private[spark] object GroupEstimate {
+  import KernelPlan.{Clustered, Groups, Kept}
+
   /** Groups that there is room for whatever they hold, where it is not known how partitions share them. */
   private val GroupsMax = 131072
   /** Groups that are given out, to those of Spark's partial aggregate. */
   private val MoreGroupsMax = 1.25
-  /** Of rows, where groups are an upper bound: with more, none may be left out of account. */
+  /** Of the rows: an upper bound of the groups that is no more says something. */
   private val SomeGroups = 0.5
   // Memory of a group, from the layout of native code's tables, which may be half empty.
   private val TableSlack = 1.5
