@@ -25,6 +25,12 @@ INSTALLED := .venv-package/.installed
 PACKAGE := .venv-package/bin/python
 PACKAGE_SOURCES := pyproject.toml README.md $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
 SITE := target/stamps/site
+# Where Maven Central is; a mirror can be named instead.
+CENTRAL ?= https://repo1.maven.org/maven2
+# 99 MB, for the SQL benchmark alone, which compares with it, in the Spark of .venv-41.
+COMET := target/peers/comet-spark-spark4.1_2.13-1.2.0.jar
+COMET_SHA256 := 5055c43dca9e8cce83c33b1ff25646d1436c94698ca48beb3475bf60843b8d37
+COMET_WANTED := $(if $(QUICK),$(findstring comet,$(ARGS)),full)
 BENCHES := $(notdir $(patsubst %/,%,$(sort $(filter-out bench/runs/ bench/harness/,$(wildcard bench/*/)))))
 export PYTHONPATH := $(CURDIR)/bench
 export PYTHONDONTWRITEBYTECODE := 1
@@ -52,7 +58,7 @@ bench:
 bench-demo: demo
 
 .PHONY: bench-spark-sql
-bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp .venv-peers/.stamp
+bench-spark-sql: $(JAR) .venv/.stamp .venv-43/.stamp .venv-peers/.stamp $(if $(COMET_WANTED),.venv-41/.stamp $(COMET))
 	@cargo build -q --release --locked -p region-scan
 	@$(PY) bench/spark-sql $(if $(QUICK),--quick) $(ARGS)
 
@@ -277,6 +283,9 @@ $(STAMPS)/maven: spark/pom.xml $(STAMPS)/base
 .venv-peers/.stamp: etc/python/peers.txt $(STAMPS)/base
 	@scripts/setup.sh venv .venv-peers $<
 	@touch $@
+
+$(COMET): $(STAMPS)/base
+	@scripts/setup.sh download $(CENTRAL)/org/apache/datafusion/comet-spark-spark4.1_2.13/1.2.0/$(@F) $(COMET_SHA256) $@
 
 .PHONY: native
 native: $(NATIVE)

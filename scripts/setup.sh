@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
 # usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | cross | emulated | maven |
-#        venv DIR REQUIREMENTS
+#        venv DIR REQUIREMENTS | download URL SHA256 FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # Where rustup puts compilers; the Makefile looks there, too.
@@ -311,6 +311,21 @@ venv() {
     "$dir/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements" >&2
 }
 
+# One file with a known checksum. A mirror may say at times that it does not have what it has.
+download() {
+    local url=$1 sha256=$2 file=$3
+    has curl || packages curl ca-certificates
+    say "fetching $url"
+    mkdir -p "$(dirname "$file")"
+    curl --proto '=https' --connect-timeout 20 --retry 5 --retry-all-errors -fsSL -o "$file.part" "$url" >&2 ||
+        die "could not fetch $url; put that file at $file, or run this again"
+    if [ "$(sha256sum "$file.part" | cut -d ' ' -f 1)" != "$sha256" ]; then
+        rm "$file.part"
+        die "$url has another SHA-256 than $sha256: it is not what was published; nothing was kept"
+    fi
+    mv "$file.part" "$file"
+}
+
 case ${1:-} in
     base) base ;;
     check) check_tools ;;
@@ -325,5 +340,6 @@ case ${1:-} in
     emulated) emulated ;;
     maven) maven ;;
     venv) venv "$2" "$3" ;;
+    download) download "$2" "$3" "$4" ;;
     *) die "there is no step '${1:-}': the head of scripts/setup.sh lists them" ;;
 esac

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.machine import ROOT
 
 JAR = ROOT / "spark" / "target" / "warmset-spark_2.13-0.1.0.jar"
+PYTHON_41 = ROOT / ".venv-41" / "bin" / "python"
 PYTHON_42 = ROOT / ".venv" / "bin" / "python"
 PYTHON_43 = ROOT / ".venv-43" / "bin" / "python"
 ARROW = "org.apache.spark.sql.execution.columnar.ArrowCachedBatchSerializer"
@@ -42,7 +43,7 @@ class Spec:
     @property
     def is_warmset(self) -> bool:
         """Whether the plugin is on."""
-        return "spark.plugins" in self.conf
+        return "warmset" in self.conf.get("spark.plugins", "").lower()
 
 
 def mib(size_bytes: float) -> str:

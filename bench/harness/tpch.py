@@ -8,6 +8,7 @@ its own: a seed names its parameters on every machine.
 from __future__ import annotations
 
 import random
+import re
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -68,6 +69,20 @@ def text(number: int, parameters: dict[str, object]) -> str:
 def validation(number: int) -> str:
     """A query with the specification's validation parameters."""
     return text(number, VALIDATION[number])
+
+
+def ordering(query: str) -> tuple[tuple[int, bool], ...]:
+    """By which of its columns a query orders its rows, the most significant first, and whether each descends.
+
+    Its outermost `select`, `from` and `order by` begin a line, as they do in all texts here.
+    """
+    found = re.search(r"^select (.*?)^from .*^order by ([^\n]*)", query, re.MULTILINE | re.DOTALL)
+    if found is None:
+        return ()
+    # Commas that no bracket encloses.
+    columns = [each.split()[-1] for each in re.split(r",(?![^()]*\))", found[1])]
+    keys = [each.split() for each in found[2].split(",")]
+    return tuple((columns.index(name), "desc" in rest) for name, *rest in keys)
 
 
 def drawn(scale: float, seed: int) -> dict[int, dict[str, object]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -23,7 +24,8 @@ LEVELS = {
     "DISK_ONLY": StorageLevel(True, False, False, False),
     "MEMORY_ONLY": StorageLevel(False, True, False, True),
 }
-
+# The summary that ends Comet's explanation of a plan.
+ACCELERATED = re.compile(r"Comet accelerated (\d+) out of (\d+) eligible operators")
 
 # 14 doubles, 5 longs, 2 integers and a string; the values repeat from run to run.
 WIDE = [
@@ -97,9 +99,22 @@ class Worker:
         context = self.spark.sparkContext
         context.setJobGroup(f"query-{self.asked}", text)
         before = self.reading()
-        rows = self.spark.sql(text).collect()
+        frame = self.spark.sql(text)
+        rows = frame.collect()
         measured = self.since(before)
-        return {**measured, **self.tasks(f"query-{self.asked}"), "rows": [list(map(plain, row)) for row in rows]}
+        found = {**measured, **self.tasks(f"query-{self.asked}"), "rows": [list(map(plain, row)) for row in rows]}
+        return found | self.native(frame)
+
+    def native(self, frame: DataFrame) -> dict:
+        """With Comet, how many of the operators of the plan that was run are its own; nothing without it."""
+        if "comet" not in self.plugins():
+            return {}
+        plan = frame._jdf.queryExecution().executedPlan()
+        told = self.jvm.org.apache.comet.ExtendedExplainInfo().generateExtendedInfo(plan)
+        found = ACCELERATED.search(told)
+        if found is None:
+            raise ValueError(f"Comet does not say how much of the plan it ran: {told[-300:]}")
+        return {"native_operators": int(found[1]), "operators": int(found[2])}
 
     def on_collect_garbage(self) -> dict:
         """Collects the heap; answers with what is left on it."""
@@ -129,9 +144,13 @@ class Worker:
         """The JVM, through which everything is reached that PySpark has no name for."""
         return self.spark.sparkContext._jvm
 
+    def plugins(self) -> str:
+        """The plugins of this session, in small letters."""
+        return self.spark.sparkContext.getConf().get("spark.plugins", "").lower()
+
     def warmset(self) -> dict | None:
         """The store's statistics, or `None` in a session without the plugin."""
-        if "warmset" not in self.spark.sparkContext.getConf().get("spark.plugins", "").lower():
+        if "warmset" not in self.plugins():
             return None
         return json.loads(self.jvm.io.warmset.spark.Warmset.statsJson())
 

@@ -210,6 +210,7 @@ def measure(bench: Bench) -> list[str]:
     if "rounds" in options.parts:
         faults += figures.missing(raw["jobs"], bench.rounds())
         faults += [f"other rows than the first engine's: {each}" for each in figures.unequal(raw["jobs"])]
+        faults += [f"rows not in the order that was asked for: {each}" for each in figures.unordered(raw["jobs"])]
         twice, fits = (figures.SizeFigures.of(raw["jobs"], name) for name in ("twice", "fits"))
         if twice.jobs and fits.jobs:
             speeds = [speed for key, found in raw["devices"].items() if key.startswith("twice/") for speed in found]

@@ -1,14 +1,16 @@
 """Whether engines agree: the rows of each query that the first engine gave, and what the others gave since.
 
-Decimals, and the doubles that some engines make of them, are compared as numbers to six digits after the point; rows
-as a set, since equal keys of an ORDER BY may come in any order. They are kept in a file: a run that goes on compares
-with what was answered before.
+Decimals, and the doubles that some engines make of them, are compared as numbers to six digits after the point. Rows
+are compared as a set, and each engine's are looked at on their own: they have to come in the order that the query asks
+for, with equal keys in any. Rows are kept in a file: a run that goes on compares with what was answered before.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
@@ -39,6 +41,23 @@ class Answers:
             self.known[key] = found
             return None
         return same(self.known[key], found)
+
+
+def ordered(rows: list[list], ordering: Sequence[tuple[int, bool]]) -> bool:
+    """Whether the rows are ordered by these columns, descending where that is set; none of TPC-H's is ever null."""
+    if any(index >= len(row) for row in rows for index, _ in ordering):
+        return False
+    keys = [[comparable(row[index]) for index, _ in ordering] for row in rows]
+    return all(follows(one, other, [descends for _, descends in ordering]) for one, other in pairwise(keys))
+
+
+def follows(earlier: list, later: list, descending: list[bool]) -> bool:
+    """Whether the later key may come after the earlier one; numbers that are close are equal."""
+    for one, other, descends in zip(earlier, later, descending, strict=True):
+        if not close(one, other):
+            alike = type(one) is type(other) and one is not None
+            return alike and (one > other if descends else one < other)
+    return True
 
 
 def comparable(value: object) -> object:

@@ -15,6 +15,9 @@ from harness.machine import ROOT
 
 MIB = 1 << 20
 PEER_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+# The Makefile downloads it, and knows its checksum. Of Spark 4.2 there is none yet.
+COMET_VERSION = "1.2.0"
+COMET_JAR = ROOT / "target" / "peers" / f"comet-spark-spark4.1_2.13-{COMET_VERSION}.jar"
 # Spark starts with no less; the Parallel collector's survivor space does not count.
 HEAP_BYTES_MIN = 528 * MIB
 # What is left of the limit beside heap and pool: for the JVM's metaspace, direct buffers, the collector's tables, code,
@@ -24,6 +27,9 @@ NATIVE_BYTES = 640 * MIB
 POOL_BYTES_MIN = 48 * MIB
 # Of its memory limit, what DuckDB is told to use; it needs some beside it.
 DUCKDB_SHARE = 0.8
+# Of the limit less native memory, Comet's heap: its tuning guide's benchmark has as much heap as off-heap memory, which
+# holds hash tables and sorts here, too.
+COMET_HEAP_SHARE = 0.5
 LEVELS = {"off_heap": "OFF_HEAP", "disk_only": "DISK_ONLY", "parquet": None}
 TITLES = {
     "warmset": "Warmset",
@@ -35,6 +41,7 @@ TITLES = {
     "parquet": "Parquet, no cache",
     "duckdb": "DuckDB over Parquet",
     "polars": "Polars over Parquet",
+    "comet": "Comet over Parquet",
 }
 ENGINES = ("stock", "uncompressed", "off_heap", "disk_only", "arrow", "parquet")
 COLLECTORS = ("Parallel", "G1")
@@ -151,9 +158,33 @@ def spec(setting: Setting, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
 
 
 def peer(name: str, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
-    """An engine that is not Spark."""
+    """An engine that a user would pick instead: it keeps no cache, and no setting of it is searched."""
+    if name == "comet":
+        return comet(limit_bytes, cpus, scratch)
     conf = {"engine": name}
     if name == "duckdb":
         memory = f"{int(limit_bytes * DUCKDB_SHARE) >> 20}MiB"
         conf |= {"memory_limit": memory, "threads": str(cpus), "temp_directory": str(scratch / "duckdb-spill")}
     return Spec(name, TITLES[name], conf, level=None, python=PEER_PYTHON, worker="harness.peer")
+
+
+def comet(limit_bytes: int, cpus: int, scratch: Path) -> Spec:
+    """Stock Spark 4.1 with Comet: native scans, shuffles and operators wherever it has them, else Spark's own.
+
+    Its guides' settings for speed: its own shuffle, hash joins instead of sort-merge joins, all native memory from the
+    off-heap pool. It fails if its library can't be loaded, which it would otherwise pass over.
+    """
+    setting = Setting("comet", COMET_HEAP_SHARE, partition_mib=64)
+    made = spec(setting, limit_bytes, cpus, scratch)
+    conf = {
+        **made.conf,
+        "spark.jars": str(COMET_JAR),
+        "spark.driver.extraClassPath": str(COMET_JAR),
+        "spark.plugins": "org.apache.spark.CometPlugin",
+        "spark.comet.nativeLoadRequired": "true",
+        "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
+        "spark.comet.exec.forceShuffledHashJoin": "true",
+        "spark.memory.offHeap.enabled": "true",
+        "spark.memory.offHeap.size": engines.mib(setting.pool_bytes(limit_bytes)),
+    }
+    return replace(made, conf=conf, level=None, python=engines.PYTHON_41)

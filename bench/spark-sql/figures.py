@@ -176,8 +176,23 @@ def missing(jobs: list[dict], expected: list[tuple[str, str, int]]) -> list[str]
 
 def unequal(jobs: list[dict]) -> list[str]:
     """Queries whose rows were not those of the first engine."""
+    return failing(jobs, "equal")
+
+
+def unordered(jobs: list[dict]) -> list[str]:
+    """Queries whose rows did not come in the order that was asked for."""
+    return failing(jobs, "ordered")
+
+
+def failing(jobs: list[dict], what: str) -> list[str]:
+    """Queries of which this was looked at, and is false."""
     return sorted({f"{each['size']}: {each['engine']} {query}" for each in jobs for one in each["passes"]
-                   for query, timing in one.items() if timing.get("equal") is False})  # fmt: skip
+                   for query, timing in one.items() if timing.get(what) is False})  # fmt: skip
+
+
+def ordered_jobs(jobs: list[dict]) -> int:
+    """Of how many jobs the order of the rows was looked at: older ones do without."""
+    return sum(any("ordered" in timing for one in each["passes"] for timing in one.values()) for each in jobs)
 
 
 def compared(jobs: list[dict]) -> bool:
@@ -209,7 +224,7 @@ def result(raw: dict) -> dict:
         "footprint_ratio": rounded(sizes_raw.get("footprint_ratio")),
         "materialise_ratio": rounded(sizes_raw.get("materialise_ratio")),
         "half_memory_ok": (raw.get("half") or {}).get("ok"),
-        "answers_equal": False if unequal(jobs) else True if compared(jobs) else None,
+        "answers_equal": False if unequal(jobs) or unordered(jobs) else True if compared(jobs) else None,
         "queries": len(ratios["twice"] or ratios["fits"]),
         **{
             query: rounded(sizes["fits"].seconds("stock", query) / sizes["fits"].seconds("warmset", query))

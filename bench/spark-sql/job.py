@@ -13,7 +13,7 @@ from pathlib import Path
 
 import choices
 import work
-from answers import Answers
+from answers import Answers, ordered
 from choices import Setting
 from harness import coldstart, contest
 from harness.contest import CACHE_TIMEOUT_S, START_TIMEOUT_S, Player
@@ -102,7 +102,7 @@ def fill(player: Player, tables: dict[str, Path]) -> tuple[float, dict | None, d
 
 
 def one_pass(stage: Stage, player: Player, size: Size, number: int, names: Sequence[str]) -> dict[str, dict]:
-    """One pass: what each query cost, and whether its rows are those that other engines gave."""
+    """One pass: what each query cost, whether its rows are those that other engines gave, and in order."""
     found = {}
     for asked in work.queries(player.spec.name, size.scale, number):
         if asked.name not in names:
@@ -112,6 +112,7 @@ def one_pass(stage: Stage, player: Player, size: Size, number: int, names: Seque
             break
         rows = answer.pop("rows", None)
         if rows is not None:
+            answer["ordered"] = ordered(rows, asked.ordering)
             answer["equal"] = stage.answers.equal(f"{size.scale:g}/{stage.options.form}/{number}/{asked.name}", rows)
         found[asked.name] = answer
     return found

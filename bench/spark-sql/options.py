@@ -15,7 +15,7 @@ OVERHEAD_BYTES = 576 * MIB
 FORMS = ("raw", "double")
 SIZES = ("fits", "twice", "four")
 PARTS = ("search", "rounds", "sizes", "half")
-PEERS = ("duckdb", "polars")
+PEERS = ("duckdb", "polars", "comet")
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
 SCALE, LIMIT_MIB, FITS_MIB = 2.7, 1536, 7168
 
@@ -91,7 +91,7 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
     parser.add_argument("--parts", default=",".join(PARTS), help="which parts to run (%(default)s)")
     parser.add_argument("--engines", help=f"which stock engines to compare with, of {','.join(ENGINES)}")
-    parser.add_argument("--peers", help=f"which engines that are not Spark, of {','.join(PEERS)}; none: -")
+    parser.add_argument("--peers", help=f"which engines that a user would pick instead, of {','.join(PEERS)}; none: -")
     parser.add_argument("--scale", type=float, help="TPC-H scale factor of the cache that is twice the limit")
     parser.add_argument("--form", choices=FORMS, default=FORMS[0], help="raw: decimals; or doubles (%(default)s)")
     parser.add_argument(

@@ -5,13 +5,50 @@ from __future__ import annotations
 from statistics import median
 
 import work
-from choices import ENGINES, MIB, TITLES, Setting
-from figures import SizeFigures
+from choices import COMET_VERSION, ENGINES, MIB, TITLES, Setting
+from figures import SizeFigures, ordered_jobs
 from harness.statistics import geomean
 from job import seconds_of, whole_s
-from options import OVERHEAD_BYTES
+from options import OVERHEAD_BYTES, PEERS
 
 SIZES = {"fits": "the cache fits", "twice": "the cache outgrows memory", "four": "twice the rows in the same memory"}
+
+
+def conditions(raw: dict) -> str:
+    """What was played, and what of it all was not."""
+    kept = raw["kept"]
+    played = [name for name, *_ in kept["sizes"] if figures_of(raw, name).jobs]
+    jobs = "one job" if kept["rounds"] == 1 else f"{kept['rounds']} jobs"
+    trials = "nothing searched" if kept["candidates"] == 1 else f"{kept['candidates']} settings tried first of each"
+    trials += f" (in `{kept['settings_from']}`)" if kept.get("settings_from") else ""
+    absent = [TITLES[name] for name in (*ENGINES, *PEERS) if name not in (*kept["engines"], *kept["peers"])]
+    absent += [f"`{name}`" for name in SIZES if name not in played]
+    absent += [f"the part `{name}`" for name in ("sizes", "half") if name not in raw]
+    charged = (
+        "evicted before each job, and charged to the cgroup"
+        if kept.get("charge_files")
+        else "in the page cache, outside the cgroup's limit, which helps Parquet, DuckDB, Polars and Comet"
+    )
+    return (
+        f"Commits: {', '.join(commits(raw['jobs']))}. At {', '.join(f'`{name}`' for name in played)}: {jobs} of each "
+        f"engine, {trials}. The Parquet files were {charged}. Not played: {', '.join(absent) or 'nothing'}."
+    )
+
+
+def charged_tables(raw: dict) -> str:
+    """Of a run whose files are charged to the cgroup: whole jobs, and the geometric mean of each size."""
+    parts = []
+    for name, *_ in raw["kept"]["sizes"]:
+        found = figures_of(raw, name)
+        if found.jobs:
+            parts.append(whole_table(raw, name))
+            parts += [f"`{name}`, steady passes: {geomean_text(found)}"] if found.ratios() else []
+    return "\n\n".join(parts)
+
+
+def commits(played: list[dict]) -> list[str]:
+    """The commits that were measured in these jobs or trials."""
+    return sorted({each["commit"] for each in played if each["commit"]})
 
 
 def tables(raw: dict) -> str:
@@ -105,9 +142,7 @@ def why(jobs: list[dict]) -> str:
 def query_table(raw: dict, size: str) -> str:
     """Steady passes, query by query."""
     found = figures_of(raw, size)
-    engines = [
-        engine for engine in TITLES if engine in found.jobs and any(found.steady(engine, name) for name in work.NAMES)
-    ]
+    engines = measured(found)
     ratios = found.ratios()
     lines = [
         f"`{size}`, steady passes: medians in seconds; the ratio is the best stock engine of the query over Warmset.",
@@ -119,20 +154,49 @@ def query_table(raw: dict, size: str) -> str:
         cells = " | ".join(shown(found.seconds(engine, name)) for engine in engines)
         lines.append(f"| {name} | {cells} | {shown(ratios.get(name))} |")
     if ratios:
-        interval = found.geomean_interval(found.answered())
-        between = f"95 %: {interval[0]:.2f} – {interval[1]:.2f}" if interval else "one timing of each: no interval"
-        below = [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < 1]
-        lines += [
-            "",
-            f"Geometric mean **{geomean(ratios.values()):.2f}** ({between}), worst "
-            f"{min(ratios.values()):.2f}. Below 1: {', '.join(below) or 'none'}. "
-            + " ".join(
-                f"Against {TITLES[engine]} alone: {versus(found, engine):.2f}."
-                for engine in engines
-                if engine != "warmset"
-            ),
-        ]
+        lines += ["", geomean_text(found)]
+    if "comet" in found.jobs:
+        lines += ["", native_text(found.jobs["comet"])]
     return "\n".join(lines)
+
+
+def geomean_text(found: SizeFigures) -> str:
+    """The geometric mean of the ratios, with its interval, and against each engine alone."""
+    ratios = found.ratios()
+    interval = found.geomean_interval(found.answered())
+    between = f"95 %: {interval[0]:.2f} – {interval[1]:.2f}" if interval else "one timing of each: no interval"
+    below = [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < 1]
+    others = [engine for engine in measured(found) if engine != "warmset"]
+    return (
+        f"Geometric mean **{geomean(ratios.values()):.2f}** ({between}), worst {min(ratios.values()):.2f}. "
+        f"Below 1: {', '.join(below) or 'none'}. "
+        + " ".join(f"Against {TITLES[engine]} alone: {versus(found, engine):.2f}." for engine in others)
+    )
+
+
+def measured(found: SizeFigures) -> list[str]:
+    """The engines with a steady timing, in the order of their titles."""
+    return [
+        engine for engine in TITLES if engine in found.jobs and any(found.steady(engine, name) for name in work.NAMES)
+    ]
+
+
+def native_text(jobs: list[dict]) -> str:
+    """How much of each query Comet ran itself, by its own account of the plans that were run."""
+    operators: dict[str, tuple[int, int]] = {}
+    for each in jobs:
+        for one in each["passes"]:
+            for name, timing in one.items():
+                if "operators" in timing:
+                    found = timing["native_operators"], timing["operators"]
+                    # Adaptive execution may plan it otherwise in another pass: the least is shown.
+                    operators[name] = min(found, operators.get(name, found), key=lambda pair: pair[0] / pair[1])
+    partly = {name: found for name, found in operators.items() if found[0] < found[1]}
+    told = ", ".join(f"{name} ({ours} of {all_} operators)" for name, (ours, all_) in partly.items())
+    return (
+        f"Comet ran {len(operators) - len(partly)} of {len(operators)} queries natively from the scan to the last "
+        f"operator; in part: {told or 'none'}."
+    )
 
 
 def versus(found: SizeFigures, engine: str) -> float:
@@ -187,7 +251,6 @@ def readme(raw: dict, file: str) -> str:
     """The page of the run."""
     machine, kept = raw["machine"], raw["kept"]
     chart = f"chart{file.removeprefix('raw').removesuffix('.json')}.svg"
-    commits = sorted({each["commit"] for each in raw["jobs"] + raw["trials"] if each["commit"]})
     faults = "".join(f"- **{fault}**\n" for fault in raw["faults"])
     speeds = [speed for found in raw["devices"].values() for speed in found]
     device = f"{min(speeds) / 1e9:.2f} to {max(speeds) / 1e9:.2f} GB/s" if speeds else "not measured"
@@ -200,8 +263,8 @@ def readme(raw: dict, file: str) -> str:
     return f"""# spark-sql
 
 {machine["cpu_model"]}, {machine["cpus"]} cores, kernel {machine["kernel"]}, {machine["java"]}.
-Spark 4.2 (Arrow: 4.3){f" ({found_versions})" if found_versions else ""}. Commits: {", ".join(commits)}.
-All figures are in `{file}`; this page is written from it.
+Spark 4.2 (Arrow: 4.3; Comet: 4.1){f" ({found_versions})" if found_versions else ""}.
+Commits: {", ".join(commits(raw["jobs"] + raw["trials"]))}. All figures are in `{file}`; this page is written from it.
 
 | key | value |
 |---|---|
@@ -214,9 +277,8 @@ All figures are in `{file}`; this page is written from it.
 ## How it was measured
 TPC-H, {form}: the 22 queries over all eight tables, a scan of all columns of `lineitem` (`scan`), a
 string search in its comments (`search`), and an array of structs (`nested`). Parameters are drawn anew for each pass by
-`qgen`'s rules, the same ones for every engine; queries come in the order of their numbers. Rows of all engines are
-compared as sets. Queries and data are derived from TPC-H; this is no TPC-H result, and not comparable with published
-ones.
+`qgen`'s rules, the same ones for every engine; queries come in the order of their numbers. {rows_text(raw["jobs"])}
+Queries and data are derived from TPC-H; this is no TPC-H result, and not comparable with published ones.
 
 A job is a new engine, alone on the machine, in a memory cgroup that holds heap, off-heap memory, the Python driver,
 and the page cache of the blocks that it wrote. {files_text(kept)}
@@ -227,9 +289,16 @@ stock engine that was killed counts with the queries that it had answered before
 {device} to O_DIRECT reads at its best queue depth, measured before and after each of Warmset's jobs.
 
 {search_text(kept)} Stock engines that in their first whole job came on
-no query within 1.5 times the best one are not played further, but for `cache()` and Parquet. DuckDB has four fifths of
-the limit.
+no query within 1.5 times the best one are not played further, but for `cache()` and Parquet. {peers_text(kept)}
 """
+
+
+def rows_text(jobs: list[dict]) -> str:
+    """How rows are compared."""
+    looked_at = ordered_jobs(jobs)
+    of_jobs = "" if looked_at == len(jobs) else f" (looked at in {looked_at} of {len(jobs)} jobs)"
+    return f"""Rows of all engines
+are compared as sets; each engine's have to come in the order that the query asks for, equal keys in any{of_jobs}."""
 
 
 def files_text(kept: dict) -> str:
@@ -241,6 +310,22 @@ measured as ever: no files are evicted there.)"""
     return """**The Parquet files are in page cache that the cgroup is not charged for**: they were read before each
 job, outside of it. So filling a cache reads no disk, and Parquet without a cache, DuckDB and Polars read from memory,
 at every size, more than the limit would leave them."""
+
+
+def peers_text(kept: dict) -> str:
+    """How the engines are set that a user would pick instead."""
+    told = {
+        "duckdb": "DuckDB has four fifths of the limit.",
+        "polars": "Polars answers by its SQL, with its streaming engine.",
+        "comet": f"""Comet {COMET_VERSION} runs
+in Spark 4.1 (on 2026-11-26 there was none for Spark 4.2), with its own shuffle, hash joins instead of sort-merge joins,
+and half of what the limit leaves as heap, half as off-heap memory; what it can't run, Spark runs.""",
+    }
+    if not kept["peers"]:
+        return ""
+    return f"""Nothing of the following
+was searched. {" ".join(told[name] for name in kept["peers"])} Gluten is not compared: on 2026-11-26 Maven Central had
+jars of it for Spark 3 only (`io.glutenproject`, 1.1.0)."""
 
 
 def search_text(kept: dict) -> str:

@@ -42,6 +42,11 @@ class Asked:
     name: str
     text: str
 
+    @property
+    def ordering(self) -> tuple[tuple[int, bool], ...]:
+        """The columns that its rows are ordered by, and whether each descends."""
+        return tpch.ordering(self.text)
+
 
 def queries(engine: str, scale: float, number: int) -> list[Asked]:
     """The queries of a pass, in order."""

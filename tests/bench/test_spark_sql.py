@@ -24,16 +24,17 @@ MIB = 1 << 20
 NAMES = (
     "options", "choices", "work", "answers", "job", "search", "figures", "report", "chart", "half", "sizes",
 )  # fmt: skip
-SECONDS = {"warmset": 1.0, "uncompressed": 2.5, "stock": 3.0, "parquet": 2.0, "duckdb": 0.5}
+SECONDS = {"warmset": 1.0, "uncompressed": 2.5, "stock": 3.0, "parquet": 2.0, "duckdb": 0.5, "comet": 1.5}
 
 
 class Fake:
-    """An engine that takes its seconds for each query, a tenth more with G1, and may die or lie."""
+    """An engine that takes its seconds for each query, a tenth more with G1, and may die, lie, or not sort."""
 
     opened: ClassVar[list[Spec]] = []
     dies: ClassVar[dict[str, str]] = {}
     lies: ClassVar[set[str]] = set()
     fails: ClassVar[set[str]] = set()
+    unsorted: ClassVar[set[str]] = set()
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -54,9 +55,16 @@ class Fake:
         if request["op"] == "query" and name in Fake.fails and step == "q2":
             return {"failed": "no such function"}
         seconds = SECONDS[name] * (1.1 if "G1" in self.spec.conf.get("spark.driver.extraJavaOptions", "") else 1.0)
-        # A rounded average and an exact one, in any order.
-        rows = [["b", "0.333333"], ["a", 2.0]] if name == "duckdb" else [["a", "2.00"], ["b", 1 / 3]]
+        # A rounded average and an exact one; the first five columns, by which queries order rows, are equal but for Q1.
+        keys = [["K"] * 5, ["L" if step == "q1" else "K"] * 5]
+        ours = [["a", "2.00"], ["b", 1 / 3]]
+        theirs = [["a", 2.0], ["b", "0.333333"]]
+        rows = [[*key, *rest] for key, rest in zip(keys, theirs if name == "duckdb" else ours, strict=True)]
+        if name in Fake.unsorted or (name == "duckdb" and step != "q1"):
+            rows.reverse()
+        native = {"native_operators": 3 if step == "q2" else 4, "operators": 4} if name == "comet" else {}
         return {
+            **native,
             "seconds": seconds,
             "rows": [["z", 1]] if name in Fake.lies else rows,
             "storage": storage,
@@ -83,7 +91,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
     monkeypatch.setattr(found["main"], "disk_speed", lambda _: {"read_bytes_per_s": 1e9})
     monkeypatch.setattr(found["work"], "tables", lambda scale, form: {"lineitem": tmp_path, "region": tmp_path})
     monkeypatch.setattr(contest, "open_player", lambda _, spec, limit, *__: Player(spec, limit, Fake(spec)))
-    Fake.opened, Fake.dies, Fake.lies, Fake.fails = [], {}, set(), set()
+    Fake.opened, Fake.dies, Fake.lies, Fake.fails, Fake.unsorted = [], {}, set(), set(), set()
     yield found
     for name in NAMES:
         del sys.modules[name]
@@ -182,6 +190,49 @@ def test_what_a_killed_engine_had_answered_counts_and_one_timing_has_no_interval
     assert bench["figures"].limits(twice, twice, [1e9])["q1"]["ratio"] == 1.5, "a job that was cut off says nothing"
 
 
+def test_comet_is_a_peer_and_says_what_it_ran_itself(bench, tmp_path: Path):
+    played, faults = run(
+        bench, tmp_path, "--candidates", "1", "--only", "twice", "--rounds", "1", "--peers", "duckdb,comet"
+    )
+    assert faults == [] and played.raw["result"]["answers_equal"] is True
+    assert played.raw["result"]["overflow_geomean"] == 2.0, "Parquet's, though Comet takes less: it is no stock engine"
+    assert not any(each["engine"] == "comet" for each in played.raw["trials"])
+    page = bench["report"].readme(played.raw, "raw.json")
+    assert "Against Comet over Parquet alone: 1.50" in page
+    assert "Comet ran 24 of 25 queries natively from the scan to the last operator; in part: q2 (3 of 4" in page
+    assert "Rows of all engines\nare compared as sets; each engine's have to come in the order" in page
+    for timing in [each for one in played.raw["jobs"][0]["passes"] for each in one.values()]:
+        del timing["ordered"]
+    assert "(looked at in 4 of 5 jobs)" in bench["report"].readme(played.raw, "raw.json")
+
+
+@pytest.mark.parametrize("limit", [1152 * MIB, 1536 * MIB, 7168 * MIB])
+def test_comet_is_set_within_the_total_and_can_not_pass_for_warmset(bench, limit: int):
+    choices = bench["choices"]
+    found = choices.peer("comet", limit, 2, Path("/nowhere"))
+    assert (found.level, found.is_warmset, found.worker) == (None, False, "harness.worker")
+    assert found.python == machine.ROOT / ".venv-41" / "bin" / "python"
+    sizes = [found.conf[key] for key in ("spark.driver.memory", "spark.memory.offHeap.size")]
+    assert sum(int(size.removesuffix("m")) * MIB for size in sizes) <= max(limit - 512 * MIB, 576 * MIB)
+    assert found.conf["spark.comet.nativeLoadRequired"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], True),
+        ([["2.00", "b"], ["1.00", "a"], ["1.00", "c"]], True),
+        ([["1.000000", "b"], [1.0000001, "a"], [1, "c"]], False),
+        ([["1.000000", "b"], [1.0000001, "c"], [1, "c"]], True),
+        ([["9.00", "a"], ["10.00", "a"]], False),
+        ([["a", "a"], ["a", None]], False),
+        ([["a"]], False),
+    ],
+)
+def test_rows_are_in_the_order_that_a_query_asks_for(bench, rows: list, expected: bool):
+    assert bench["answers"].ordered(rows, ((0, True), (1, False))) is expected
+
+
 def test_files_are_charged_to_the_engine_that_reads_them(bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     evicted = []
     (tmp_path / "part.parquet").write_bytes(b"-")
@@ -261,6 +312,7 @@ def test_a_size_is_added_to_a_run_with_the_settings_that_were_found_before(bench
         ({"dies": {"warmset": "q5"}}, "Warmset: {'reason': 'oom'"),
         ({"fails": {"warmset"}}, "queries are missing"),
         ({"lies": {"warmset"}}, "other rows than the first engine's"),
+        ({"unsorted": {"duckdb"}}, "rows not in the order that was asked for: twice: duckdb q1"),
     ],
 )
 def test_what_is_missing_or_wrong_fails_the_run(bench, tmp_path: Path, trouble: dict, fault: str):

@@ -36,6 +36,16 @@ def test_validation_parameters_have_a_place_in_each_text():
         assert set(tpch.VALIDATION[number]) == set(tpch.drawn(1.0, 0)[number])
 
 
+def test_the_columns_that_queries_order_by_are_known():
+    found = {number: tpch.ordering(tpch.validation(number)) for number in tpch.NUMBERS}
+    assert [number for number, ordering in found.items() if not ordering] == [6, 14, 17, 19]
+    assert found[2] == ((0, True), (2, False), (1, False), (3, False))
+    assert found[9] == ((0, False), (1, True))
+    assert found[15] == ((0, False),), "of the outermost select"
+    assert found[16] == ((3, True), (0, False), (1, False), (2, False))
+    assert found[22] == ((0, False),)
+
+
 def test_an_order_is_one_row_with_all_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     raw = tmp_path / "lineitem"
     raw.mkdir()

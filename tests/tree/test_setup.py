@@ -5,6 +5,7 @@ Every command it may call is a stand-in that writes down how it was called; noth
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -63,10 +64,10 @@ class Machine:
         rust = f"printf '#!/bin/bash\\necho rustc {candidate}\\n' > {self.bin}/rustc; chmod +x {self.bin}/rustc"
         self.has("apt-get", f'case "$*" in *rustc*) {rust}; cp {self.bin}/rustc {self.bin}/cargo ;; esac')
 
-    def setup(self, step: str) -> subprocess.CompletedProcess[str]:
+    def setup(self, *step: str) -> subprocess.CompletedProcess[str]:
         """Runs one step; `calls` has what it called."""
         environment = {"PATH": str(self.bin), "HOME": str(self.root), "TMPDIR": str(self.root)}
-        command = [str(self.bin / "bash"), str(ROOT / "scripts" / "setup.sh"), step]
+        command = [str(self.bin / "bash"), str(ROOT / "scripts" / "setup.sh"), *step]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         calls = self.root / "calls"
         self.calls = calls.read_text().splitlines() if calls.exists() else []
@@ -112,6 +113,22 @@ def test_what_to_install_is_one_line_where_rustup_cannot_be_reached(machine: Mac
     assert done.returncode == 1
     named = [line for line in done.stderr.splitlines() if "please" in line]
     assert len(named) == 1 and "please install Rust 1.85 or newer (https://rustup.rs)" in named[0], done.stderr
+
+
+@pytest.mark.parametrize("content", ["what was published", "something else"])
+def test_a_download_is_kept_if_its_checksum_is_right(machine: Machine, content: str) -> None:
+    for tool in ("mv", "rm", "sha256sum"):
+        (machine.bin / tool).symlink_to(shutil.which(tool))
+    published = hashlib.sha256(b"what was published").hexdigest()
+    machine.has("curl", f'while [ "$1" != -o ]; do shift; done; printf "{content}" > "$2"')
+    file = machine.root / "peers" / "an.jar"
+    done = machine.setup("download", "https://example.org/an.jar", published, str(file))
+    right = content == "what was published"
+    assert (done.returncode == 0) is right is file.exists(), done.stderr
+    assert right or "has another SHA-256" in done.stderr
+    assert not list(file.parent.glob("*.part"))
+    (call,) = [call for call in machine.calls if call.startswith("curl")]
+    assert "--proto =https" in call and "--retry-all-errors" in call
 
 
 def test_without_root_nothing_is_installed(tmp_path: Path) -> None:

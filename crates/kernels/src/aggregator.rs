@@ -12,8 +12,6 @@ use crate::sums::{Accumulator, group, scattered};
 /// Of a chunk's rows: with more of them left, all are worked on, those that do not count for a group of their own.
 const DENSE_FROM: f64 = 0.5;
 
-/// Memory of groups from which on they should be given out.
-const FULL_BYTES: usize = 32 << 20;
 /// Of the rows that made groups: with more groups, those of each batch are given out with it. Keeping them would save
 /// less than a tenth of the rows.
 const REDUCING_UP_TO: f64 = 0.9;
@@ -68,14 +66,6 @@ impl Aggregator {
     /// # Errors
     /// [`InvalidPlan`] where the plan refers to what is not there, or to nodes of another type.
     pub fn new(plan: &Plan) -> Result<Aggregator, InvalidPlan> {
-        Aggregator::bounded(plan, FULL_BYTES)
-    }
-
-    /// Makes one whose groups should be given out when they take so much memory.
-    ///
-    /// # Errors
-    /// As [`Aggregator::new`].
-    pub fn bounded(plan: &Plan, full_bytes: usize) -> Result<Aggregator, InvalidPlan> {
         let evaluator = Evaluator::new(plan)?;
         if let Some(key) = plan.keys.iter().find(|&&key| key >= plan.columns) {
             return Err(InvalidPlan(format!("the key is column {key} of {}", plan.columns)));
@@ -108,7 +98,7 @@ impl Aggregator {
             group_of: Vec::new(),
             local: Vec::new(),
             counted: 0,
-            full_bytes,
+            full_bytes: plan.group_bytes,
             is_distinct: false,
             next: 1,
             is_out: false,
@@ -146,7 +136,7 @@ impl Aggregator {
             return Ok(Outcome::Refused(0));
         }
         self.selector.check(columns)?;
-        self.groups.begin(columns)?;
+        self.groups.begin(columns, rows)?;
         for start in (0..rows).step_by(CHUNK) {
             if !self.add_chunk(columns, start, CHUNK.min(rows - start))? {
                 return Ok(Outcome::Refused(start));

@@ -12,39 +12,46 @@ use crate::column::{Codes, Column, Damaged, Nulls, Packed, Text, Values};
 use crate::eval::Slot;
 
 const UNKNOWN: u32 = u32::MAX;
-/// The number of null among the values of a key.
-const NULL: u32 = 0;
-/// Values per key in the table of two keys; that of one key has a place for each value.
+/// Values per key in the table of two keys.
 const SIDE: u32 = 1 << 7;
 /// Places for values that are found without a hash: at most, always, and per value.
 const NEAR_MAX: usize = 1 << 20;
 const NEAR_MIN: usize = 1 << 16;
 const NEAR_PER_VALUE: usize = 16;
+/// Batches of so many rows have a table of the values of two bytes, which is cleared for each of them.
+const CODED_ROWS_MIN: usize = 4096;
 /// Tables larger than this are not kept when groups are forgotten: the next may be few.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Groups {
     keys: Vec<Key>,
-    /// The numbers of a group's key values, group by group.
+    /// The numbers of a group's key values, group by group. With one key a group has the number of its value.
     combined: Vec<u32>,
-    /// Groups by their combination of values; unused with one key.
+    /// Groups of several keys by their combination of values.
     by_values: HashTable<u32>,
-    /// Groups by the value of one key, or by the values of two if these are few.
+    /// Groups of two keys by the numbers of their values, if these are few.
     table: Vec<u32>,
     scratch: Vec<u32>,
+    /// Groups without a key, or with several.
     count: usize,
     hasher: RandomState,
 }
 
-/// The values of one key that were met, with numbers from 1.
+/// The values of one key that were met, null among them, with numbers from 1.
 #[derive(Debug)]
 struct Key {
     source: Source,
-    /// Numbers of values.
+    /// Numbers of values but for null.
     known: HashTable<u32>,
-    values: Vec<Stored>,
+    is_text: bool,
+    /// Whole values by their numbers.
+    wholes: Vec<i64>,
+    /// Where the text of each number ends in `texts`; it begins where the one before ends.
+    ends: Vec<usize>,
     texts: Vec<u8>,
+    /// The number of null.
+    null: u32,
     /// Numbers of whole values from `near_base` on, where they are known: values that lie close together need no hash.
     near: Vec<u32>,
     near_base: i64,
@@ -57,14 +64,6 @@ struct Key {
 enum Source {
     Column(usize),
     Node(usize),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stored {
-    Null,
-    Whole(i64),
-    /// Where in the texts.
-    Text(usize, u32),
 }
 
 /// What the keys of a chunk's rows are looked up in: columns by the row, slots by its place among those that are worked on.
@@ -85,8 +84,11 @@ impl Groups {
         let key = |source: Source| Key {
             source,
             known: HashTable::new(),
-            values: vec![Stored::Null],
+            is_text: false,
+            wholes: Vec::new(),
+            ends: Vec::new(),
             texts: Vec::new(),
+            null: UNKNOWN,
             near: Vec::new(),
             near_base: 0,
             by_code: Vec::new(),
@@ -99,7 +101,7 @@ impl Groups {
             combined: Vec::new(),
             by_values: HashTable::new(),
             table: Vec::new(),
-            scratch: vec![NULL; sources.count()],
+            scratch: vec![UNKNOWN; sources.count()],
             count: 0,
             hasher: RandomState::default(),
         };
@@ -108,29 +110,20 @@ impl Groups {
     }
 
     pub(crate) fn clear(&mut self) {
-        for key in &mut self.keys {
-            emptied(&mut key.known);
-            key.values.clear();
-            key.texts.clear();
-            shrink(&mut key.values);
-            shrink(&mut key.texts);
-            key.near.clear();
-            shrink(&mut key.near);
-            key.values.push(Stored::Null);
-        }
+        self.keys.iter_mut().for_each(Key::clear);
         emptied(&mut self.by_values);
         self.table.clear();
         self.combined.clear();
         shrink(&mut self.table);
         shrink(&mut self.combined);
-        self.combined.resize(self.keys.len(), NULL);
+        self.combined.resize(self.keys.len(), UNKNOWN);
         // Without keys there is one group, whether or not it has rows.
         self.count = if self.keys.is_empty() { 2 } else { 1 };
     }
 
     /// Groups, the one of rows that do not count among them.
     pub(crate) fn count(&self) -> usize {
-        self.count
+        if let [key] = &self.keys[..] { key.count() } else { self.count }
     }
 
     /// What it takes of memory.
@@ -146,25 +139,27 @@ impl Groups {
 
     /// The value of a group's key.
     pub(crate) fn value(&self, group: usize, key: usize) -> Value<'_> {
-        let number = self.combined[group * self.keys.len() + key];
-        let key = &self.keys[key];
-        match key.values[number as usize] {
-            Stored::Null => Value::Null,
-            Stored::Whole(value) => Value::Whole(value),
-            Stored::Text(from, length) => Value::Text(&key.texts[from..from + length as usize]),
+        match &self.keys[..] {
+            [only] => only.value(group),
+            keys => keys[key].value(self.combined[group * keys.len() + key] as usize),
         }
     }
 
     /// Prepares for a batch: whether its columns can be keys.
-    pub(crate) fn begin(&mut self, columns: &[Column<'_>]) -> Result<(), Damaged> {
+    pub(crate) fn begin(&mut self, columns: &[Column<'_>], rows: usize) -> Result<(), Damaged> {
         for key in &mut self.keys {
             key.by_code.clear();
             let Source::Column(column) = key.source else { continue };
+            key.expect(matches!(columns[column].values, Values::Text(_)))?;
             match columns[column].values {
-                Values::Packed(packed) if packed.width <= 1 => {
-                    key.by_code.resize(1 << (8 * packed.width), UNKNOWN)
+                Values::Packed(packed) => {
+                    if packed.width <= 1 || (packed.width == 2 && rows >= CODED_ROWS_MIN) {
+                        key.by_code.resize(1 << (8 * packed.width), UNKNOWN);
+                    }
+                    if packed.width > 1 {
+                        key.come_near(packed.base);
+                    }
                 }
-                Values::Packed(packed) => key.come_near(packed.base),
                 Values::Text(text) => {
                     if text.codes.is_some() {
                         key.by_code.resize(text.count, UNKNOWN);
@@ -176,29 +171,16 @@ impl Groups {
         Ok(())
     }
 
-    /// Numbers below this find groups in the table.
-    fn side(&self) -> u32 {
-        match self.keys.len() {
-            1 => UNKNOWN,
-            2 => SIDE,
-            _ => 0,
-        }
-    }
-
     /// The group of a row.
     #[inline]
     fn group(&mut self, of: &Given<'_>, place: usize, row: usize) -> Result<u32, Damaged> {
-        let side = self.side();
-        let (mut at, mut in_table) = (0_usize, true);
+        if let [key] = &mut self.keys[..] {
+            return key.of_row(of, place, row);
+        }
+        let (mut at, mut in_table) = (0_usize, self.keys.len() == 2);
         for (key, number) in self.keys.iter_mut().zip(&mut self.scratch) {
-            *number = match key.source {
-                Source::Column(column) => key.number(&of.columns[column], row)?,
-                Source::Node(node) if of.slots[node].is_present(place) => {
-                    key.of_whole(of.slots[node].narrow[place])?
-                }
-                Source::Node(_) => NULL,
-            };
-            in_table &= *number < side;
+            *number = key.of_row(of, place, row)?;
+            in_table &= *number < SIDE;
             at = at.wrapping_mul(SIDE as usize).wrapping_add(*number as usize);
         }
         if in_table {
@@ -207,7 +189,7 @@ impl Groups {
                 return Ok(known);
             }
         }
-        let group = if self.keys.len() == 1 { self.fresh()? } else { self.of_combination()? };
+        let group = self.of_combination()?;
         if in_table {
             if at >= self.table.len() {
                 self.table.resize((at + 1).next_power_of_two(), UNKNOWN);
@@ -255,8 +237,9 @@ impl Groups {
             }
             return Ok(());
         }
-        // A loop per key, so that none asks what kind of key it has: first `out` has places in the table.
-        let side = self.side();
+        // A loop per key, so that none asks what kind of key it has: first `out` has places in the table, or with one key groups.
+        let alone = self.keys.len() == 1;
+        let side = if alone { UNKNOWN } else { SIDE };
         for key in &self.keys {
             let Source::Column(column) = key.source else { continue };
             let column = &columns[column];
@@ -264,8 +247,11 @@ impl Groups {
                 Values::Packed(packed) if packed.width == 0 => {
                     key.combine(column, rows.clone(), side, out, |_| 0);
                 }
-                Values::Packed(packed) => {
+                Values::Packed(packed) if packed.width == 1 => {
                     key.combine(column, rows.clone(), side, out, |row| usize::from(packed.data[row]));
+                }
+                Values::Packed(packed) => {
+                    key.combine(column, rows.clone(), side, out, |row| packed.stored(row) as usize);
                 }
                 Values::Text(Text { codes: Some(codes), .. }) => {
                     key.combine(column, rows.clone(), side, out, |row| codes.code(row));
@@ -274,7 +260,8 @@ impl Groups {
             }
         }
         for (place, row) in rows {
-            let known = self.table.get(out[place] as usize).copied().unwrap_or(UNKNOWN);
+            let at = out[place];
+            let known = if alone { at } else { self.table.get(at as usize).copied().unwrap_or(UNKNOWN) };
             out[place] = if known == UNKNOWN { self.group(of, place, row)? } else { known };
         }
         Ok(())
@@ -282,10 +269,11 @@ impl Groups {
 
     /// Whether each key has few codes in this batch, and there are few enough keys for the table.
     fn is_coded(&self, columns: &[Column<'_>]) -> bool {
+        let alone = self.keys.len() == 1;
         self.keys.len() <= 2
             && self.keys.iter().all(|key| match key.source {
                 Source::Column(column) => match columns[column].values {
-                    Values::Packed(packed) => packed.width <= 1,
+                    Values::Packed(packed) => !key.by_code.is_empty() && (alone || packed.width <= 1),
                     Values::Text(text) => text.codes.is_some(),
                     _ => false,
                 },
@@ -295,6 +283,72 @@ impl Groups {
 }
 
 impl Key {
+    fn clear(&mut self) {
+        emptied(&mut self.known);
+        self.wholes.clear();
+        self.ends.clear();
+        self.texts.clear();
+        self.near.clear();
+        shrink(&mut self.wholes);
+        shrink(&mut self.ends);
+        shrink(&mut self.texts);
+        shrink(&mut self.near);
+        self.wholes.push(0);
+        self.ends.push(0);
+        self.null = UNKNOWN;
+    }
+
+    /// One more than the values that were met.
+    fn count(&self) -> usize {
+        if self.is_text { self.ends.len() } else { self.wholes.len() }
+    }
+
+    fn value(&self, number: usize) -> Value<'_> {
+        if number == self.null as usize {
+            Value::Null
+        } else if self.is_text {
+            Value::Text(text_of(&self.ends, &self.texts, number))
+        } else {
+            Value::Whole(self.wholes[number])
+        }
+    }
+
+    /// The kind of the values to come, which stays the same until all are forgotten.
+    fn expect(&mut self, is_text: bool) -> Result<(), Damaged> {
+        if is_text != self.is_text && self.count() > 1 {
+            return Err(Damaged("a key of another kind than before"));
+        }
+        self.is_text = is_text;
+        Ok(())
+    }
+
+    #[inline]
+    fn of_row(&mut self, of: &Given<'_>, place: usize, row: usize) -> Result<u32, Damaged> {
+        match self.source {
+            Source::Column(column) => self.number(&of.columns[column], row),
+            Source::Node(node) if of.slots[node].is_present(place) => {
+                self.of_whole(of.slots[node].narrow[place])
+            }
+            Source::Node(_) => self.of_null(),
+        }
+    }
+
+    fn of_null(&mut self) -> Result<u32, Damaged> {
+        if self.null == UNKNOWN {
+            self.null = self.fresh()?;
+            if self.is_text {
+                self.ends.push(self.texts.len());
+            } else {
+                self.wholes.push(0);
+            }
+        }
+        Ok(self.null)
+    }
+
+    fn fresh(&self) -> Result<u32, Damaged> {
+        number(self.count())
+    }
+
     /// Goes on from places in the table by the numbers of this key's values; `UNKNOWN` where there is no place.
     #[inline]
     fn combine(
@@ -308,7 +362,7 @@ impl Key {
         let has_nulls = !matches!(column.nulls, Nulls::None);
         for (place, row) in rows {
             let number = match self.by_code.get(code(row)) {
-                _ if has_nulls && !column.is_present(row) => NULL,
+                _ if has_nulls && !column.is_present(row) => self.null,
                 Some(&number) => number,
                 None => UNKNOWN,
             };
@@ -321,10 +375,10 @@ impl Key {
     #[inline]
     fn number(&mut self, column: &Column<'_>, row: usize) -> Result<u32, Damaged> {
         if !matches!(column.nulls, Nulls::None) && !column.is_present(row) {
-            return Ok(NULL);
+            return self.of_null();
         }
         match column.values {
-            Values::Packed(packed) if packed.width <= 1 => self.packed_code(&packed, row),
+            Values::Packed(packed) if !self.by_code.is_empty() => self.packed_code(&packed, row),
             Values::Packed(packed) => self.of_whole(packed.value(row)),
             Values::Text(text) => match text.codes {
                 Some(codes) => self.text_code(&text, &codes, row),
@@ -375,7 +429,7 @@ impl Key {
             _ => {}
         }
         let number = self.of_distant(value)?;
-        if at < NEAR_MAX.min(NEAR_MIN.max(NEAR_PER_VALUE * self.values.len())) {
+        if at < NEAR_MAX.min(NEAR_MIN.max(NEAR_PER_VALUE * self.wholes.len())) {
             if at >= self.near.len() {
                 self.near.resize((at + 1).next_power_of_two(), UNKNOWN);
             }
@@ -386,48 +440,42 @@ impl Key {
 
     fn of_distant(&mut self, value: i64) -> Result<u32, Damaged> {
         let hash = self.hasher.hash_one(value);
-        let values = &self.values;
-        let is_it = |&number: &u32| values[number as usize] == Stored::Whole(value);
-        if let Some(&number) = self.known.find(hash, is_it) {
+        if let Some(&number) = self.known.find(hash, |&number| self.wholes[number as usize] == value) {
             return Ok(number);
         }
-        self.put(hash, Stored::Whole(value))
+        let fresh = self.fresh()?;
+        self.wholes.push(value);
+        let (hasher, wholes) = (&self.hasher, &self.wholes);
+        self.known.insert_unique(hash, fresh, |&number| hasher.hash_one(wholes[number as usize]));
+        Ok(fresh)
     }
 
     fn of_text(&mut self, value: &[u8]) -> Result<u32, Damaged> {
         let hash = self.hasher.hash_one(value);
-        let (values, texts) = (&self.values, &self.texts);
-        let is_it = |&number: &u32| match values[number as usize] {
-            Stored::Text(from, length) => texts[from..from + length as usize] == *value,
-            _ => false,
-        };
+        let is_it = |&number: &u32| text_of(&self.ends, &self.texts, number as usize) == value;
         if let Some(&number) = self.known.find(hash, is_it) {
             return Ok(number);
         }
-        let stored = Stored::Text(self.texts.len(), number(value.len())?);
+        let fresh = self.fresh()?;
         self.texts.extend_from_slice(value);
-        self.put(hash, stored)
-    }
-
-    fn put(&mut self, hash: u64, value: Stored) -> Result<u32, Damaged> {
-        let fresh = number(self.values.len())?;
-        self.values.push(value);
-        let (hasher, values, texts) = (&self.hasher, &self.values, &self.texts);
-        self.known.insert_unique(hash, fresh, |&number| match values[number as usize] {
-            Stored::Null => 0,
-            Stored::Whole(value) => hasher.hash_one(value),
-            Stored::Text(from, length) => hasher.hash_one(&texts[from..from + length as usize]),
-        });
+        self.ends.push(self.texts.len());
+        let (hasher, ends, texts) = (&self.hasher, &self.ends, &self.texts);
+        self.known
+            .insert_unique(hash, fresh, |&number| hasher.hash_one(text_of(ends, texts, number as usize)));
         Ok(fresh)
     }
 
     fn bytes(&self) -> usize {
-        let values = self.values.capacity() * size_of::<Stored>();
+        let values = self.wholes.capacity() * size_of::<i64>() + self.ends.capacity() * size_of::<usize>();
         values
             + self.known.allocation_size()
             + self.texts.capacity()
             + (self.by_code.capacity() + self.near.capacity()) * size_of::<u32>()
     }
+}
+
+fn text_of<'a>(ends: &[usize], texts: &'a [u8], number: usize) -> &'a [u8] {
+    &texts[ends[number - 1]..ends[number]]
 }
 
 fn number(of: usize) -> Result<u32, Damaged> {

@@ -21,10 +21,17 @@ pub struct Plan {
     /// Nodes of whole numbers that rows are grouped by as well; as keys they are numbered after those of columns.
     #[serde(default)]
     pub key_nodes: Vec<usize>,
+    /// Memory of groups from which on they should be given out.
+    #[serde(default = "group_bytes")]
+    pub group_bytes: usize,
     /// What is computed per group.
     pub aggregates: Vec<Aggregate>,
     /// What the row of a group has.
     pub output: Vec<Field>,
+}
+
+const fn group_bytes() -> usize {
+    32 << 20
 }
 
 /// The least and the greatest value of a type, both included, as decimal text: JSON has no numbers of 128 bits.

@@ -2,6 +2,8 @@
 
 mod encoded;
 
+use std::collections::BTreeMap;
+
 use encoded::{Encoded, Held, LONG, Row, encode, output, taken};
 use warmset_kernels::{Aggregator, Outcome, Plan};
 
@@ -42,10 +44,10 @@ fn groups_are_given_out_batch_by_batch_where_they_are_as_many_as_rows() {
     };
     let json = format!(
         r#"{{"columns":1,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[0],
-            "aggregates":[{{"sum":{{"node":0,"bounds":null}}}}],"output":{}}}"#,
+            "group_bytes":10485760,"aggregates":[{{"sum":{{"node":0,"bounds":null}}}}],"output":{}}}"#,
         output(1, 1)
     );
-    let mut aggregator = Aggregator::bounded(&serde_json::from_str(&json).unwrap(), 10 << 20).unwrap();
+    let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
     let add = |aggregator: &mut Aggregator, from, step| {
         assert_eq!(aggregator.add(1000, &[numbers(from, step).column()]), Ok(Outcome::Added));
         let groups = aggregator.groups();
@@ -62,6 +64,66 @@ fn groups_are_given_out_batch_by_batch_where_they_are_as_many_as_rows() {
     // Since that one has fewer groups than rows, groups are kept again.
     assert_eq!(add(&mut aggregator, 7, 1), (1000, None));
     assert_eq!(add(&mut aggregator, 7, 1), (1000, None));
+}
+
+/// Of batches of these numbers, given out when their groups take 64 KiB: the sum of each key, and how often groups were given out.
+fn sums_in_parts(batches: &[Vec<(Option<i64>, i64)>], form: u8) -> (BTreeMap<Option<i64>, i128>, usize) {
+    let json = format!(
+        r#"{{"columns":2,"nodes":[{{"whole":{{"column":1,"bounds":{LONG}}}}}],"filters":[],"keys":[0],"group_bytes":65536,
+            "aggregates":[{{"sum":{{"node":0,"bounds":{LONG}}}}}],"output":{}}}"#,
+        output(1, 1)
+    );
+    let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
+    let (mut sums, mut times) = (BTreeMap::new(), 0);
+    let mut take = |aggregator: &mut Aggregator| {
+        times += 1;
+        let groups = aggregator.groups();
+        let bytes = taken(aggregator);
+        let rows = Row::all(&bytes, 3);
+        assert_eq!(rows.len(), groups);
+        for row in rows {
+            let key = (!row.is_null(0)).then(|| row.word(0) as i64);
+            *sums.entry(key).or_insert(0) += row.wide(2);
+        }
+    };
+    for batch in batches {
+        let keys = encode(&Held::Whole(batch.iter().map(|row| row.0).collect()), form);
+        let values = encode(&Held::Whole(batch.iter().map(|row| Some(row.1)).collect()), 0);
+        let outcome = aggregator.add(batch.len(), &[keys.column(), values.column()]);
+        assert_eq!(outcome, Ok(Outcome::Added));
+        if aggregator.is_full() {
+            take(&mut aggregator);
+        }
+    }
+    take(&mut aggregator);
+    (sums, times)
+}
+
+#[test]
+fn groups_that_are_given_out_several_times_add_up() {
+    // Keys of two bytes in batches that have a table of them and in batches that have none; of three and of eight.
+    for (rows, spread, form) in
+        [(5000, 3, 0), (5000, 40, 0), (4095, 40, 0), (5000, 40, 1), (5000, 1_000_003, 0)]
+    {
+        let batches: Vec<Vec<(Option<i64>, i64)>> = (0..40_i64)
+            .map(|batch| {
+                (0..rows)
+                    .map(|row| {
+                        // One group in all batches, that of null, and groups of about four rows.
+                        let key = (row % 50 != 1).then_some((batch * rows + row) / 4 * spread);
+                        (key, batch * 1_000 + row)
+                    })
+                    .collect()
+            })
+            .collect();
+        let mut expected = BTreeMap::new();
+        for &(key, value) in batches.iter().flatten() {
+            *expected.entry(key).or_insert(0) += i128::from(value);
+        }
+        let (sums, times) = sums_in_parts(&batches, form);
+        assert_eq!(sums, expected, "{rows} rows, {spread}, {form}");
+        assert!(times > 10, "{times}");
+    }
 }
 
 /// A column of longs and their sum, with these bounds.

@@ -15,10 +15,10 @@ use super::turns::Turns;
 use crate::sched::take_short_turns;
 use crate::sysinfo::uring::{Uring, probe};
 
-/// Bytes given to the kernel at once, or one transfer; more wait here. 24 MiB in flight, two of the largest transfers
-/// that are usual, keep any flash device busy, and the first one asked for is the first one done: with all of a deep
-/// window in flight it would share the device with those that are not needed yet.
-const IN_FLIGHT_BYTES_MAX: usize = 24 << 20;
+/// Bytes given to the kernel at once, or one transfer; more wait here. 16 MiB in flight keep a flash device busy, and the
+/// first one asked for is the first one done: with all of a deep window in flight it would share the device with those
+/// that are not needed yet. With 24 MiB a cloud's virtual disk was slower (docs/reference/benchmarks.md, `region-scan`).
+const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
 /// Transfers given to the kernel at once, however small.
 const IN_FLIGHT_MAX: usize = RING_ENTRIES as usize;
 const RING_ENTRIES: u32 = 32;

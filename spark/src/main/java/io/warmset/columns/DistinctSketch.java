@@ -1,5 +1,6 @@
 package io.warmset.columns;
 
+import java.util.Arrays;
 import org.apache.spark.unsafe.Platform;
 
 /**
@@ -14,6 +15,10 @@ public final class DistinctSketch {
   public static final int PRECISION = 10;
   private static final int REGISTERS = 1 << PRECISION;
   private static final int ENDS_BYTES = 32;
+  /** Of the same paper, for so many registers. */
+  private static final double ALPHA = 0.7213 / (1 + 1.079 / REGISTERS);
+  /** 2 to the power of minus a register. */
+  private static final double[] POWERS = powers();
   /** Constants of SplitMix64 (Steele et al. 2014). */
   private static final long GAMMA = 0x9E3779B97F4A7C15L;
   private static final long MIX_1 = 0xBF58476D1CE4E5B9L;
@@ -21,9 +26,36 @@ public final class DistinctSketch {
 
   private final byte[] registers = new byte[REGISTERS];
 
+  private static double[] powers() {
+    double[] powers = new double[Long.SIZE];
+    for (int rank = 0; rank < powers.length; rank++) powers[rank] = Math.pow(2, -rank);
+    return powers;
+  }
+
   /** One byte per register; the array itself. */
   public byte[] registers() {
     return registers;
+  }
+
+  /** Forgets all values. */
+  public void clear() {
+    Arrays.fill(registers, (byte) 0);
+  }
+
+  /**
+   * About how many distinct values it was given, without the corrections of bias that the optimiser's figure has: up to some 5 % more
+   * off between 2,000 and 5,000 values.
+   */
+  public double estimate() {
+    double sum = 0;
+    int unset = 0;
+    for (byte rank : registers) {
+      sum += POWERS[rank];
+      if (rank == 0) unset++;
+    }
+    double raw = ALPHA * REGISTERS * REGISTERS / sum;
+    // Few values are counted by the registers that none of them has set.
+    return unset > 0 && raw <= 2.5 * REGISTERS ? REGISTERS * Math.log((double) REGISTERS / unset) : raw;
   }
 
   /** Makes `into`, registers of another sketch, those of both. */

@@ -5,7 +5,7 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
-import org.apache.spark.sql.catalyst.plans.{InnerLike, LeftSemi}
+import org.apache.spark.sql.catalyst.plans.{InnerLike, LeftSemi, QueryPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarToRowExec, FilterExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.BroadcastQueryStageExec
@@ -23,8 +23,13 @@ import org.apache.spark.sql.types._
  * @param buildKeys all keys of the join, on that side
  * @param index which of them belongs to `key`
  */
-final case class JoinFilter(key: Attribute, build: BroadcastQueryStageExec, buildKeys: Seq[Expression], index: Int) {
+final case class JoinFilter(key: Attribute, build: SparkPlan, buildKeys: Seq[Expression], index: Int) {
   import JoinFilter._
+
+  /** Equal for filters that take the same rows out of scans with these columns. */
+  def canonicalized(columns: Seq[Attribute]): JoinFilter = JoinFilter(
+    QueryPlan.normalizeExpressions(key, columns), build.canonicalized,
+    buildKeys.map(QueryPlan.normalizeExpressions(_, build.output)), index)
 
   /** Predicates on `key` that are true of every row that the join lets pass; none where they would hardly take rows out. */
   def predicates(scan: InMemoryTableScanExec): Seq[Expression] = {

@@ -1,6 +1,6 @@
 package io.warmset.spark
 
-import io.warmset.spark.kernels.{KernelCompiler, KernelPlan}
+import io.warmset.spark.kernels.{GroupEstimate, KernelCompiler, KernelPlan}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarToRowExec, FilterExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
-import org.apache.spark.sql.types._
 
 /**
  * Puts our aggregate in the place of a partial one above projections and filters of a cached scan of ours.
@@ -17,9 +16,6 @@ import org.apache.spark.sql.types._
  * node above the scan says why. To be applied where cached scans are read as columns.
  */
 object UseKernels extends Rule[SparkPlan] {
-  /** Groups that native code has the memory for, with several aggregates: with more, Spark's hash table gives out fewer rows. */
-  private val GroupsMax = 131072
-
   override def apply(plan: SparkPlan): SparkPlan =
     if (WarmsetConf.Kernels.read(conf)) {
       plan.transformUp {
@@ -51,9 +47,11 @@ object UseKernels extends Rule[SparkPlan] {
     if (aggregate.output.map(_.exprId) != expected.map(_.exprId)) {
       Left("the aggregate gives out other columns than keys and buffers")
     } else {
-      withoutLibrary.orElse(tooManyGroups(below)).toLeft(()).flatMap { _ =>
-        KernelCompiler.compile(below.keys, below.aggregates, below.conditions, below.columns.output)
-      }
+      for {
+        _ <- withoutLibrary.toLeft(())
+        groups <- GroupEstimate.of(below.keys, below.aggregates.length, scan(below.columns).map(_.relation))
+        plan <- KernelCompiler.compile(below.keys, below.aggregates, below.conditions, below.columns.output, groups)
+      } yield plan
     }
   }
 
@@ -61,47 +59,6 @@ object UseKernels extends Rule[SparkPlan] {
   private def withoutLibrary: Option[String] =
     SparkSession.getActiveSession.flatMap(session => StatsHistory.of(session.sparkContext)).flatMap(_.withoutLibrary)
       .map(id => s"executor $id has no native library")
-
-  private def tooManyGroups(below: Below): Option[String] = {
-    val statistics = scan(below.columns).map(_.relation.computeStats())
-    def distinct(a: Attribute): Option[BigInt] = statistics.flatMap(_.attributeStats.get(a)).flatMap(_.distinctCount)
-    val counts = below.keys.map(values(_, distinct))
-    val unbounded = below.keys.zip(counts).collectFirst { case (key, None) if !isSmall(key.dataType) => key }
-    // Several keys of one column have no more combinations than it has values, and no keys have more than there are rows.
-    val groups = (Seq(counts.flatten.product) ++ product(below.keys.flatMap(_.references).distinct.map(distinct)) ++
-      statistics.flatMap(_.rowCount)).min
-    if (groups > GroupsMax) Some(s"about $groups groups")
-    else unbounded.map(key => s"how many values ${key.name} has is not known: spark.warmset.statistics.enabled")
-  }
-
-  /** How many values an expression has at most, but for null. */
-  private def values(e: Expression, distinct: Attribute => Option[BigInt]): Option[BigInt] = {
-    def sum(of: Seq[Expression]): Option[BigInt] = {
-      val counts = of.map(values(_, distinct))
-      if (counts.contains(None)) None else Some(counts.flatten.sum)
-    }
-    e match {
-      case a: Attribute => distinct(a)
-      case Alias(child, _) => values(child, distinct)
-      case _: Literal => Some(1)
-      case _ if e.dataType == BooleanType => Some(2)
-      case If(_, yes, no) => sum(Seq(yes, no))
-      case CaseWhen(branches, otherwise) => sum(branches.map(_._2) ++ otherwise)
-      case _: Quarter => Some(4)
-      case _: Month => Some(12)
-      case _: DayOfMonth => Some(31)
-      case other => product(other.references.toSeq.map(distinct))
-    }
-  }
-
-  private def product(counts: Seq[Option[BigInt]]): Option[BigInt] =
-    if (counts.contains(None)) None else Some(counts.flatten.product)
-
-  /** Types of which few values are to be expected. */
-  private def isSmall(dataType: DataType): Boolean = dataType match {
-    case ByteType | ShortType | _: StringType => true
-    case _ => false
-  }
 
   private def scan(columns: SparkPlan): Option[InMemoryTableScanExec] = columns match {
     case ReadCacheAsColumns.OurScan(scan) => Some(scan)

@@ -122,6 +122,16 @@ case class CachedColumnsExec(
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override def vectorTypes: Option[Seq[String]] = classes
   override def supportsColumnar: Boolean = true
+
+  /** Equal for equal scans, whichever stage each of them is: so that exchanges above them are found to be the same. */
+  override protected def doCanonicalize(): SparkPlan = {
+    val scan = child match {
+      case stage: TableCacheQueryStageExec => stage.plan
+      case other => other
+    }
+    CachedColumnsExec(scan.canonicalized, classes, joinFilters.map(_.canonicalized(output)))
+  }
+
   override protected def doExecute(): RDD[InternalRow] = child.execute()
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = child match {
     case stage: TableCacheQueryStageExec if joinFilters.nonEmpty => stage.plan match {

@@ -48,6 +48,9 @@ class KeySetSuite extends AnyFunSuite {
       val merged = new DistinctSketch
       parts.foreach(p => DistinctSketch.merge(merged.registers, p.registers))
       assert(merged.registers.toSeq == whole.registers.toSeq)
+      assert(math.abs(whole.estimate / n - 1) < 0.12, n)
+      whole.clear()
+      assert(whole.estimate == 0)
     }
   }
 }

@@ -2,6 +2,7 @@ package io.warmset.spark
 
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.exchange.{ReusedExchangeExec, ShuffleExchangeLike}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Keys of a join's small side in the scan of the large side: the same rows, of fewer that are scanned. */
@@ -155,6 +156,46 @@ class JoinFilterSuite extends AnyFunSuite with WarmsetSession {
         spark.conf.set(key, value)
         try compare(on(large, few("i"), "i").select("id", "s"))
         finally spark.conf.unset(key)
+      }
+    }
+  }
+
+  /** Shuffles whose rows were those of another one. */
+  private def reused(df: DataFrame): Int =
+    planNodes(df).count { case r: ReusedExchangeExec => r.child.isInstanceOf[ShuffleExchangeLike]; case _ => false }
+
+  private def withSettings(settings: (String, String)*)(body: => Unit): Unit = {
+    settings.foreach { case (key, value) => spark.conf.set(key, value) }
+    try body
+    finally settings.foreach { case (key, _) => spark.conf.unset(key) }
+  }
+
+  test("what is shuffled from a cached scan is shuffled once for all that need the same") {
+    withFacts { large =>
+      large.createOrReplaceTempView("facts")
+      few("i", "sm").createOrReplaceTempView("small")
+      few("i", "sm").where("k0 > 2000").createOrReplaceTempView("fewer")
+      def sums(of: String) = s"select l, sum(id) s from $of group by l"
+      for (kernels <- Seq("true", "false"); of <- Seq("facts", "facts join small on i = k0")) {
+        withSettings("spark.warmset.kernels.enabled" -> kernels) {
+          def query = spark.sql(s"${sums(of)} having sum(id) >= (select max(s) from (${sums(of)}))")
+          val once = query
+          val got = answer(once)
+          assert(reused(once) > 0, planNodes(once).head)
+          withSettings("spark.sql.exchange.reuse" -> "false") {
+            val twice = query
+            assert(answer(twice) == got && got.nonEmpty && reused(twice) == 0)
+          }
+        }
+      }
+      // Other rows, keys or filters are no reason to.
+      val joined = "facts join small on i = k0"
+      for (other <- Seq("facts join fewer on i = k0", "facts join small on sm = k1", s"$joined where d > 5", "facts")) {
+        val df = spark.sql(s"select s, count(*) from (${sums(joined)} union all ${sums(other)}) group by s")
+        val got = answer(df)
+        assert(reused(df) == 0, planNodes(df).head)
+        withSettings("spark.sql.exchange.reuse" -> "false")(assert(answer(spark.sql(
+          s"select s, count(*) from (${sums(joined)} union all ${sums(other)}) group by s")) == got))
       }
     }
   }

@@ -1,6 +1,6 @@
 package io.warmset.spark
 
-import io.warmset.spark.kernels.{AggregationMetrics, PartialAggregation, RowAggregate}
+import io.warmset.spark.kernels.{AggregationMetrics, KernelPlan, PartialAggregation, RowAggregate}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
@@ -223,7 +223,7 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
 
   test("keys of which there may be many need statistics") {
     withCached(spark.range(0, 200000, 1, 2).selectExpr("id", "id div 4 few")) {
-      assert(reason("select id, count(*) from facts group by id").contains("groups"))
+      compare("select count(*), max(n) from (select id, count(*) n from facts group by id)", isNative = true)
       compare("select count(*), max(n) from (select few, count(*) n from facts group by few)", isNative = true)
     }
     withSetting("spark.warmset.statistics.enabled", "false") {
@@ -232,6 +232,37 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
         compare("select u, count(*) from facts group by u", isNative = true)
         compare("select s, sm, count(*), sum(d) from facts group by s, sm", isNative = true)
       }
+    }
+  }
+
+  test("more groups than there is room for") {
+    val (rows, groups) = (600000, 150001)
+    val sums = "k, sum(price), avg(price), sum(i), avg(i), min(d), max(price), count(*), count(i), sum(d)"
+    def table(key: String, partitions: Int) = spark.range(0, rows, 1, partitions).selectExpr(s"$key k", "cast(id % 3 as byte) b8",
+      "cast(id % 6000 / 4.0 as decimal(15,2)) price", "if(id % 5 = 0, null, cast(id % 400 as int)) i", "cast(id % 40 as double) / 8 d")
+    def given(query: String): (Long, String) = {
+      val df = spark.sql(query)
+      df.collect()
+      planNodes(df).collectFirst { case n: WarmsetAggregateExec => (n.metrics("numOutputRows").value, n.plan.json) }.get
+    }
+    val inParts = s""""group_bytes":${KernelPlan.Clustered.bytesMax},"""
+    // Groups of four rows, in the middle of which batches end.
+    withCached(table("(id + 3) div 4", 1)) {
+      assert(compare(s"select $sums from facts group by k", isNative = true).length == groups)
+      val (out, plan) = given(s"select $sums from facts group by k")
+      assert(plan.contains(inParts) && out < groups * 1.05, out)
+      compare(s"select b8, $sums from facts where i < 350 or i is null group by b8, k having count(*) > 1")
+      // They take less memory with one sum.
+      assert(!given("select k, sum(d) from facts group by k")._2.contains(inParts))
+    }
+    // As many groups as rows.
+    withCached(table("concat('k', id)", 2)) {
+      assert(compare(s"select $sums from facts group by k", isNative = true).length == rows)
+      assert(given(s"select $sums from facts group by k")._2.contains(inParts))
+    }
+    // Spark's hash table gives out fewer.
+    for (key <- Seq(s"id * 7919 % $groups", s"if(id = 5, 1000000000000, id * 7919 % $groups)")) {
+      withCached(table(key, 2))(assert(reason(s"select $sums from facts group by k").contains("groups"), key))
     }
   }
 

@@ -18,16 +18,24 @@ private[spark] final class PartitionCount(
     types: Array[DataType],
     sketchesMax: Int,
     statistics: TableStatistics) {
-  private val sketches = types.zipWithIndex.map { case (t, c) =>
-    if (c < sketchesMax && TableStatistics.sketched(t)) new DistinctSketch else null
-  }
+  private val sketches = newSketches()
+  /** Those of the batch. */
+  private val ofBatch = newSketches()
   private var columns = Array.fill(types.length)(ColumnTotals.Nothing)
   private var rows = 0L
   private var ended = false
 
+  private def newSketches(): Array[DistinctSketch] = types.zipWithIndex.map { case (t, c) =>
+    if (c < sketchesMax && TableStatistics.sketched(t)) new DistinctSketch else null
+  }
+
   /** Takes the batch that the encoder has finished. */
   def add(encoder: BatchEncoder, meta: BatchMeta, stats: InternalRow): Unit = {
-    encoder.sketch(sketches)
+    ofBatch.filter(_ != null).foreach(_.clear())
+    encoder.sketch(ofBatch)
+    sketches.zip(ofBatch).foreach { case (all, batch) =>
+      if (all != null) DistinctSketch.merge(all.registers, batch.registers)
+    }
     rows += meta.numRows
     columns = columns.indices.map(c => columns(c).and(totals(c, meta, stats))).toArray
   }
@@ -36,14 +44,15 @@ private[spark] final class PartitionCount(
     val nulls = stats.getInt(5 * c + 2)
     val bounded = nulls < meta.numRows && TableStatistics.bounded(types(c))
     def bound(at: Int): Any = if (bounded) stats.get(at, types(c)) else null
-    new ColumnTotals(meta.bytes(c), stats.getLong(5 * c + 4), nulls, bound(5 * c), bound(5 * c + 1), null)
+    val values = if (ofBatch(c) == null) 0 else ofBatch(c).estimate()
+    new ColumnTotals(meta.bytes(c), stats.getLong(5 * c + 4), nulls, values, 0, bound(5 * c), bound(5 * c + 1), null)
   }
 
   def end(): Unit = if (!ended) {
     ended = true
     val counted = columns.zip(sketches).map { case (of, sketch) =>
       if (sketch == null) of
-      else of.and(new ColumnTotals(0, 0, 0, null, null, sketch.registers))
+      else of.and(new ColumnTotals(0, 0, 0, 0, sketch.estimate(), null, null, sketch.registers))
     }
     statistics.add(partition -> new TableTotals(rows, counted))
   }

@@ -27,9 +27,10 @@ private[spark] object KernelCompiler {
       keys: Seq[Expression],
       aggregates: Seq[AggregateExpression],
       conditions: Seq[Expression],
-      input: Seq[Attribute]): Either[String, KernelPlan] =
+      input: Seq[Attribute],
+      groups: KernelPlan.Groups): Either[String, KernelPlan] =
     try {
-      val writer = new KernelCompiler(input)
+      val writer = new KernelCompiler(input, groups)
       keys.foreach(writer.key)
       conditions.flatMap(conjuncts).foreach(writer.filter)
       val buffers = aggregates.flatMap(writer.aggregate)
@@ -88,7 +89,7 @@ private[spark] object KernelCompiler {
   }
 }
 
-private final class KernelCompiler(input: Seq[Attribute]) {
+private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Groups) {
   import KernelCompiler._
   import KernelPlan._
 
@@ -101,7 +102,7 @@ private final class KernelCompiler(input: Seq[Attribute]) {
 
   def json(fields: Seq[String]): String =
     s"""{"columns":${input.length},"nodes":${list(nodes.keys)},"filters":${list(filters)},""" +
-      s""""keys":${list(keyColumns)},"key_nodes":${list(keyNodes)},""" +
+      s""""keys":${list(keyColumns)},"key_nodes":${list(keyNodes)},"group_bytes":${groups.bytesMax},""" +
       s""""aggregates":${list(slots.keys)},"output":${list(fields)}}"""
 
   private def list(parts: Iterable[Any]): String = parts.mkString("[", ",", "]")

@@ -32,6 +32,15 @@ private[spark] final case class KernelPlan(json: String, fields: Int) {
 private[spark] object KernelPlan {
   private val LengthBytes = 8
 
+  /** How long native code keeps groups: until they take so much memory. */
+  sealed abstract class Groups(val bytesMax: Int)
+
+  /** As long as there is room for them. */
+  case object Kept extends Groups(32 << 20)
+
+  /** For some batches, as many as a processor's second cache has room for: later ones have few of the same. */
+  case object Clustered extends Groups(1 << 20)
+
   /** What one buffer of Spark's holds, of one of the plan's aggregates. */
   sealed trait Buffer {
     def dataType: DataType

@@ -42,6 +42,18 @@ final class CountedRelation(
     seenByParents
   }
 
+  /** Where the values of its columns are found, by column, as far as this was counted; none before all of it has been made. */
+  def placement: Option[TablePlacement] = CachedBatches.totals(this).map { totals =>
+    val known = computeStats().attributeStats
+    val columns = for {
+      (column, of) <- output.zip(totals.columns)
+      distinct <- known.get(column).flatMap(_.distinctCount)
+      if of.batchValues > 0
+    } yield column -> ColumnPlacement(math.max(1, of.batchValues / distinct.toDouble),
+      math.max(1, of.partitionValues / distinct.toDouble))
+    TablePlacement(totals.rows, cacheBuilder.cachedColumnBuffers.getNumPartitions, AttributeMap(columns))
+  }
+
   private def exact: Option[Statistics] = CachedBatches.totals(this).map { totals =>
     val theirs = super.computeStats()
     val bytes = read.map(totals.columns(_).bytes).sum
@@ -96,6 +108,14 @@ final class CountedRelation(
 
   override def nodeName: String = "InMemoryRelation"
 }
+
+/**
+ * In how many batches, and in how many partitions, a value of a column is found, on average.
+ */
+final case class ColumnPlacement(batches: Double, partitions: Double)
+
+/** The same of all columns of which it is known. */
+final case class TablePlacement(rows: Long, partitions: Int, columns: AttributeMap[ColumnPlacement])
 
 object CountedRelation {
   /**

@@ -16,25 +16,30 @@ import org.apache.spark.util.AccumulatorV2
  * @param bytes what it takes in the cache
  * @param plainBytes what Spark's own cache would say that it takes
  * @param lower the least value, in Spark's internal form; null where there is none or none is kept
+ * @param batchValues the sum over its batches of the distinct values that each has, about; 0 where they are not counted
+ * @param partitionValues the same over its partitions
  * @param registers those of a DistinctSketch; null where none is made
  */
 final class ColumnTotals(
     val bytes: Long,
     val plainBytes: Long,
     val nulls: Long,
+    val batchValues: Double,
+    val partitionValues: Double,
     val lower: Any,
     val upper: Any,
     val registers: Array[Byte])
   extends Serializable {
 
   def and(other: ColumnTotals): ColumnTotals = new ColumnTotals(
-    bytes + other.bytes, plainBytes + other.plainBytes, nulls + other.nulls,
+    bytes + other.bytes, plainBytes + other.plainBytes, nulls + other.nulls, batchValues + other.batchValues,
+    partitionValues + other.partitionValues,
     ColumnTotals.outer(lower, other.lower, -1), ColumnTotals.outer(upper, other.upper, 1),
     ColumnTotals.merged(registers, other.registers))
 }
 
 object ColumnTotals {
-  val Nothing = new ColumnTotals(0, 0, 0, null, null, null)
+  val Nothing = new ColumnTotals(0, 0, 0, 0, 0, null, null, null)
 
   private def outer(a: Any, b: Any, side: Int): Any =
     if (a == null) b
@@ -55,11 +60,11 @@ object ColumnTotals {
 final class TableTotals(val rows: Long, val columns: Array[ColumnTotals]) extends Serializable {
   /** What adds up. */
   def counts: TableTotals = new TableTotals(rows, columns.map(c =>
-    new ColumnTotals(c.bytes, c.plainBytes, c.nulls, null, null, null)))
+    new ColumnTotals(c.bytes, c.plainBytes, c.nulls, c.batchValues, c.partitionValues, null, null, null)))
 
   /** What does not. */
   def spread: TableTotals = new TableTotals(0, columns.map(c =>
-    new ColumnTotals(0, 0, 0, c.lower, c.upper, c.registers)))
+    new ColumnTotals(0, 0, 0, 0, 0, c.lower, c.upper, c.registers)))
 
   def and(other: TableTotals): TableTotals = new TableTotals(rows + other.rows,
     columns.zip(other.columns).map { case (a, b) => a.and(b) })
