@@ -139,8 +139,8 @@ class Store(MutableMapping[str, Any]):
         Memory of the store that a forked or spawned worker opens in the place of this one. Default: an eighth of
         `memory`, at least 64 MiB.
 
-    Raises ValueError for a size that this process may not use, OSError for a directory that cannot be made or found. One
-    that can only be read is read, and writing to it raises OSError.
+    Raises ValueError for a size that this process may not use, OSError for a directory that cannot be made or found. A
+    directory that can only be read is read, and writing to it raises OSError.
 
     Several processes may open one directory. One at a time writes; another that tries meanwhile gets a BusyError. Names
     that are replaced or deleted stay readable for who has them.
