@@ -142,10 +142,15 @@ def test_pyspark_and_the_tab(workdir: Path) -> None:
     pq.write_table(pa.table({"o_orderpriority": ["1-URGENT", "5-LOW", "5-LOW"]}), workdir / "orders")
     query = replaced(block("python", "/data/orders", GUIDE), {"/data/orders": "orders"})
     ask = block("sh", "curl", "docs/guide/spark-ui.md").strip()
+    # Executors report every three seconds.
     rest = f"""
-import subprocess
+import subprocess, time
 asked = {ask!r}.replace("http://localhost:4040", spark.sparkContext.uiWebUrl)
-print("seen:", subprocess.run(["bash", "-c", asked], capture_output=True, text=True).stdout)
+bytes_in_memory = lambda: int(subprocess.run(["bash", "-c", asked], capture_output=True, text=True).stdout)
+end = time.monotonic() + 120
+while bytes_in_memory() == 0 and time.monotonic() < end: time.sleep(0.1)
+
+print("seen:", bytes_in_memory())
 """
     (command,) = commands(block("sh", "pyspark --jars", GUIDE))
     # Python starts a shell's first file only where somebody types, or with this option.
