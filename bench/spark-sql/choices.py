@@ -172,7 +172,8 @@ def comet(limit_bytes: int, cpus: int, scratch: Path) -> Spec:
     """Stock Spark 4.1 with Comet: native scans, shuffles and operators wherever it has them, else Spark's own.
 
     Its own shuffle, and all native memory from the off-heap pool. Joins stay sort-merge joins, which can spill: with
-    `forceShuffledHashJoin` Q7 ran out of off-heap memory at scale 2.7 in 1536 MiB. It fails if its library can't be loaded, which it would otherwise pass over.
+    `forceShuffledHashJoin` Q7 ran out of off-heap memory at scale 2.7 in 1536 MiB. It fails if its library can't be
+    loaded, which it would otherwise pass over.
     """
     setting = Setting("comet", COMET_HEAP_SHARE, partition_mib=64)
     made = spec(setting, limit_bytes, cpus, scratch)
