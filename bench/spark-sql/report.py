@@ -318,7 +318,7 @@ def peers_text(kept: dict) -> str:
         "duckdb": "DuckDB has four fifths of the limit.",
         "polars": "Polars answers by its SQL, with its streaming engine.",
         "comet": f"""Comet {COMET_VERSION} runs
-in Spark 4.1 (on 2026-11-26 there was none for Spark 4.2), with its own shuffle, hash joins instead of sort-merge joins,
+in Spark 4.1 (on 2026-11-26 there was none for Spark 4.2), with its own shuffle, sort-merge joins, which can spill,
 and half of what the limit leaves as heap, half as off-heap memory; what it can't run, Spark runs.""",
     }
     if not kept["peers"]:
