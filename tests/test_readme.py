@@ -13,6 +13,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -139,7 +140,10 @@ def test_python(workdir: Path, table: list[int]) -> None:
 
 def test_pyspark_and_the_tab(workdir: Path) -> None:
     """The guide's shell, its query, and what its page on the tab asks the session's UI."""
-    pq.write_table(pa.table({"o_orderpriority": ["1-URGENT", "5-LOW", "5-LOW"]}), workdir / "orders")
+    # Smaller partitions than `spark.warmset.smallPartition` stay on the heap.
+    keys = np.random.default_rng(7).integers(1 << 62, size=100_000)
+    orders = {"o_orderkey": keys, "o_orderpriority": ["1-URGENT", *["5-LOW"] * (len(keys) - 1)]}
+    pq.write_table(pa.table(orders), workdir / "orders")
     query = replaced(block("python", "/data/orders", GUIDE), {"/data/orders": "orders"})
     ask = block("sh", "curl", "docs/guide/spark-ui.md").strip()
     # Executors report every three seconds.
