@@ -3,9 +3,10 @@ package io.warmset.spark
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import org.apache.spark.SparkEnv
-import org.apache.spark.storage.{BlockId, RDDBlockId, StorageLevel}
+import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.storage.{BlockId, RDDBlockId, RDDInfo, StorageLevel}
 import org.apache.spark.storage.memory.warmset.TestBlocks
+import org.apache.spark.warmset.Listeners
 
 /** The store's regions, for tests that break them behind our back. */
 object StoreAccess {
@@ -37,6 +38,12 @@ object BlockAccess {
   /** For each block, the executors that the master knows it on. */
   def locations(env: SparkEnv, blocks: Seq[BlockId]): Seq[Seq[String]] =
     TestBlocks.locations(env, blocks)
+
+  /** The cached RDDs as Spark's own pages show them, once all events so far have reached those pages. */
+  def stored(sc: SparkContext): Seq[RDDInfo] = {
+    Listeners.drain(sc)
+    sc.getRDDStorageInfo.toSeq
+  }
 
   /** Bytes that Spark holds for blocks on their way into its memory store. */
   def unrollMemory: Long = TestBlocks.unrollMemory(SparkEnv.get)

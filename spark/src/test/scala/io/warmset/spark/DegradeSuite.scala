@@ -121,7 +121,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
     checkCache(spark)
     val rdd = spark.sparkContext.range(0, 5000, 1, 2).persist(StorageLevel.MEMORY_ONLY)
     assert(rdd.sum() == rdd.sum() && rdd.count() == 5000)
-    assert(spark.sparkContext.getRDDStorageInfo.find(_.id == rdd.id).get.numCachedPartitions == 2)
+    assert(BlockAccess.stored(spark.sparkContext).find(_.id == rdd.id).get.numCachedPartitions == 2)
     assert(regions == 0, "RDDs are left to Spark")
     val df = spark.range(0, 5000, 1, 2).selectExpr("id", "concat('s', id) s").cache()
     assert(df.filter("s = 's77'").count() == 1 && regions == 2)
@@ -189,7 +189,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
       val rdd = spark.sparkContext.range(0, 5000, 1, 2).persistWarm()
       assert(rdd.getStorageLevel == StorageLevel.MEMORY_AND_DISK)
       assert(rdd.sum() == rdd.sum() && rdd.count() == 5000)
-      assert(spark.sparkContext.getRDDStorageInfo.head.numCachedPartitions == 2)
+      assert(BlockAccess.stored(spark.sparkContext).head.numCachedPartitions == 2)
     }
   }
 

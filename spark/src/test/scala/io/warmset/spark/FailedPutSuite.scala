@@ -62,7 +62,7 @@ class FailedPutSuite extends AnyFunSuite with WarmsetSession {
         eventually(assert(regions.length == stored && pins == 0))
       }
       if (level.useDisk) {
-        assert(spark.sparkContext.getRDDStorageInfo.map(_.diskSize).sum > 0, "the rest is on disk")
+        assert(BlockAccess.stored(spark.sparkContext).map(_.diskSize).sum > 0, "the rest is on disk")
       }
       df.unpersist(blocking = true)
       assertNothingLeft()
@@ -90,7 +90,7 @@ class FailedPutSuite extends AnyFunSuite with WarmsetSession {
         assert(BlockAccess.unrollMemory == 0, "memory of tasks that have ended")
       }
       if (level.useDisk) {
-        assert(spark.sparkContext.getRDDStorageInfo.map(_.diskSize).sum > 0, "the rest is on disk")
+        assert(BlockAccess.stored(spark.sparkContext).map(_.diskSize).sum > 0, "the rest is on disk")
       }
       rdd.unpersist(blocking = true)
       assertNothingLeft()

@@ -266,7 +266,7 @@ class FilterSuite extends AnyFunSuite with WarmsetSession with Passing {
       assert(want.count(_._2.nonEmpty) > 15)
       val none = df.filter("s > 'a'").select("id")
       assert(none.collect().isEmpty && scanned(none) == 0, "bounds still prune")
-      val heap = spark.sparkContext.getRDDStorageInfo.map(_.memSize).sum
+      val heap = BlockAccess.stored(spark.sparkContext).map(_.memSize).sum
       assert(heap < 200000, s"$heap bytes of handles for ${40 * 1000000} bytes of text")
       df.unpersist(blocking = true)
     }

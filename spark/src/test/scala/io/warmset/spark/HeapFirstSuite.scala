@@ -65,7 +65,7 @@ class HeapFirstSuite extends AnyFunSuite with WarmsetSession {
     assert(FailedPut.inOrder(rdd) == (0 until rdd.getNumPartitions).map(p => (p * each, each)))
   }
 
-  private def info(rdd: RDD[_]): RDDInfo = sc.getRDDStorageInfo.find(_.id == rdd.id).get
+  private def info(rdd: RDD[_]): RDDInfo = BlockAccess.stored(sc).find(_.id == rdd.id).get
 
   private def assertCached(rdd: RDD[_]): Unit = {
     assert(info(rdd).numCachedPartitions == rdd.getNumPartitions)

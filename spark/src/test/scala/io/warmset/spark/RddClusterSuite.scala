@@ -119,7 +119,7 @@ class RddClusterSuite extends ClusterSession {
       val expected = answer(rows(spark.sparkContext, computed))
       for (_ <- 1 to 2) assert(answer(rdd) == expected)
       assert(regions(spark) == 0)
-      val stored = spark.sparkContext.getRDDStorageInfo.find(_.id == rdd.id).get
+      val stored = BlockAccess.stored(spark.sparkContext).find(_.id == rdd.id).get
       assert(stored.numCachedPartitions == rdd.getNumPartitions)
       assert(stored.memSize > 0 && stored.diskSize == 0)
     }

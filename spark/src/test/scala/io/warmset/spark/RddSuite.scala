@@ -138,7 +138,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     val sum = digest(rdd)
     assert(digest(rdd) == sum && rdd.count() == 200000)
     assert(regions.length == 2 && tables > 2 * 1000 * 56)
-    val held = sc.getRDDStorageInfo.head.memSize - tables
+    val held = BlockAccess.stored(sc).head.memSize - tables
     assert(held > 0 && held < 4096, "besides the tables there are handles")
     rdd.unpersist(blocking = true)
     eventually(assert(tables == 0))
@@ -159,7 +159,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
         .map[Any](i => if (i % 2 == 0) new Unserialisable(i) else (new Unserialisable(i), "inside"))
         .persist(level)
       for (_ <- 1 to 2) assert(rdd.map(Unserialisable.id).collect().toSeq == (0 until 2000))
-      eventually(assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 2))
+      eventually(assert(regions.isEmpty && BlockAccess.stored(sc).head.numCachedPartitions == 2))
       rdd.unpersist(blocking = true)
     }
   }
@@ -175,7 +175,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
       for (_ <- 1 to 2) assert(rdd.map(Unserialisable.id).collect().toSeq == (0 until n))
       assert(rdd.flatMap { case r: Reading => Some(r.values.sum - r.id * 128); case _ => None }
         .distinct().collect().toSeq == Seq(63.5))
-      val inMemory = sc.getRDDStorageInfo.find(_.id == rdd.id).get.memSize
+      val inMemory = BlockAccess.stored(sc).find(_.id == rdd.id).get.memSize
       if (inRegions) assert(segments == 2 && inMemory < (2 << 20), s"$segments segments, $inMemory bytes")
       else eventually(assert(regions.isEmpty && inMemory > n / 2 * 1024L, s"$segments segments, $inMemory bytes"))
       rdd.unpersist(blocking = true)
@@ -186,7 +186,7 @@ class RddSuite extends AnyFunSuite with WarmsetSession {
     inSession("spark.warmset.smallPartition" -> "128k") {
       val rdd = readings(3, 4).persist(StorageLevel.MEMORY_ONLY)
       for (_ <- 1 to 2) assert(rdd.map(_.id).collect().toSeq == Seq(0, 1, 2))
-      assert(regions.isEmpty && sc.getRDDStorageInfo.head.numCachedPartitions == 4)
+      assert(regions.isEmpty && BlockAccess.stored(sc).head.numCachedPartitions == 4)
       rdd.unpersist(blocking = true)
     }
   }
