@@ -161,10 +161,10 @@ WORKERS := -n 2 --dist loadfile --no-loadscope-reorder
 test-python: $(JAR) $(WHEEL) $(SITE) .venv/.stamp .venv-41/.stamp .venv-43/.stamp $(STAMPS)/test
 	$(PY) -m pytest tests --ignore tests/tree --ignore tests/tier --ignore tests/direct --ignore tests/python --ignore tests/release --durations 15 $(WORKERS) $(PYTEST_ARGS)
 
-# From the wheel, in an environment that has nothing of this tree; without the paths of the others.
+# From the wheel, in an environment that has nothing of this tree but what reads the pages; without the paths of the others.
 .PHONY: test-package
 test-package: $(INSTALLED)
-	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
+	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs --durations 10 -o pythonpath=tests --confcutdir tests/python tests/python $(PACKAGE_ARGS)
 
 .venv-torch/.stamp: etc/python/torch.txt $(STAMPS)/base
 	@scripts/setup.sh venv .venv-torch $<
@@ -341,7 +341,7 @@ test-release: .venv-package/.stamp $(STAMPS)/emulated ## Try what `make release`
 	$(PACKAGE) -m pytest -q -rs -o pythonpath=scripts --confcutdir tests/release tests/release --release dist/$(VERSION)
 	@rm -f $(INSTALLED)
 	@$(PACKAGE) -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps dist/$(VERSION)/*_$$(uname -m).whl
-	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs -o pythonpath= --confcutdir tests/python tests/python $(PACKAGE_ARGS)
+	env -u PYTHONPATH $(PACKAGE) -m pytest -q -rs -o pythonpath=tests --confcutdir tests/python tests/python $(PACKAGE_ARGS)
 
 $(JOBS): $(JOBS_POM) $(shell find $(dir $(JOBS_POM))src -type f) $(STAMPS)/maven
 	mvn -B -ntp -q -f $(JOBS_POM) package -DskipTests

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from e2e import paths
+from e2e import pages, paths
 from e2e.launch import Launch
+from e2e.pages import replaced
 
 VERSION = "4.2"
 GUIDE = "docs/guide/spark.md"
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Appended to the README's Python: what the cached view holds, and whether it holds it in regions.
 CHECK = """
 import json
@@ -43,18 +43,7 @@ pytestmark = pytest.mark.usefixtures("only_with_plugin")
 
 def block(language: str, mark: str, page: str = "README.md") -> str:
     """The page's one code block in this language that has `mark` in it."""
-    text = (paths.REPOSITORY / page).read_text()
-    found = [code for kind, code in FENCE.findall(text) if kind == language and mark in code]
-    assert len(found) == 1, f"{page} has {len(found)} {language} blocks with {mark!r}"
-    return found[0]
-
-
-def replaced(code: str, places: dict[str, str]) -> str:
-    """The code with the user's own things in place of the README's; each must be there."""
-    for theirs, ours in places.items():
-        assert theirs in code, f"the page no longer has {theirs!r}"
-        code = code.replace(theirs, ours)
-    return code
+    return pages.block(page, mark, language)
 
 
 def commands(code: str) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 import building
 import report
 from harness import contest, data, engines, groups, learnable, passes, tpch
-from harness.contest import CACHE_TIMEOUT_S, START_TIMEOUT_S
+from harness.choosing import chosen
 from harness.ending import end_in_order
 from harness.engines import Spec
 from harness.keeping import Keeper, Unfinished
@@ -31,8 +31,6 @@ from harness.workloads import ROW_BYTES, Size, workload
 
 MIB = 1 << 20
 VARIANTS = ("before", "now", "plain")
-# What `plain` leaves out; the earlier plugin may not know these keys.
-WHOLE_QUERIES = ("statistics", "joinFilters", "kernels")
 HEAP_SHARE, HEAP_BYTES_MAX = 0.72, 2048 * MIB
 SCALE, QUERY_TIMEOUT_S, ROWS, ITERATIONS, FILES = 2.7, 300, 10_000_000, 20, 50
 # The limit of the cgroup: all tables take 1.1 times the first; the rows of the trainer take twice 1936 MiB.
@@ -52,7 +50,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, help="stop after the job that ends past this; the same command goes on"
     )
-    return parser.parse_args()
+    given = parser.parse_args()
+    given.jobs = chosen(parser, "--jobs", given.jobs, tuple(LIMITS_MIB))
+    given.variants = chosen(parser, "--variants", given.variants, VARIANTS)
+    return given
 
 
 class Bench:
@@ -80,18 +81,16 @@ class Bench:
         conf = spec.conf
         if variant == "before":
             conf = {key: value.replace(str(engines.JAR), str(self.jar)) for key, value in conf.items()}
+        # The earlier plugin may not know these keys.
         if variant == "plain":
-            conf = conf | {f"spark.warmset.{part}.enabled": "false" for part in WHOLE_QUERIES}
+            conf = conf | {f"spark.warmset.{part}.enabled": "false" for part in engines.WHOLE_QUERIES}
         return replace(spec, conf=conf)
 
     def sql(self, player: contest.Player) -> dict:
         """Caches all tables, then two passes over the queries."""
         files = {name: data.table(name, self.scale, "raw") for name in tpch.TABLES}
         started = time.perf_counter()
-        for name, path in files.items():
-            player.ask(f"open {name}", START_TIMEOUT_S, op="table", name=f"{name}_files", path=str(path))
-            player.ask(f"cache {name}", CACHE_TIMEOUT_S, op="cache", name=name,
-                       query=f"select * from {name}_files", level=player.spec.level)  # fmt: skip
+        contest.load(player, files, tuple(files))
         parts, rows = {"fill": time.perf_counter() - started}, {}
         for number, name in enumerate(("first", "steady")):
             parts[name] = 0.0
@@ -145,8 +144,7 @@ def main() -> int:
     """Plays what is missing; exit code 1 if a job died or answers differ."""
     end_in_order()
     given = parse()
-    jobs = [name for name in LIMITS_MIB if name in given.jobs.split(",")]
-    variants = [name for name in VARIANTS if name in given.variants.split(",")]
+    jobs, variants = given.jobs, given.variants
     rounds = given.rounds or (1 if given.quick else 3)
     run, progress = Run.create("before", given.quick), Progress(total=len(jobs) * rounds * len(variants))
     if groups.find_place() is None:

@@ -20,6 +20,8 @@ MIB = 1 << 20
 # Of a budget, what Warmset leaves to the Java heap: enough for Spark itself and the queries' hash tables.
 HEAP_SHARE = 0.45
 HEAP_BYTES_MIN = 640 * MIB
+# What Warmset does for whole queries, each under a key of this name.
+WHOLE_QUERIES = ("statistics", "joinFilters", "kernels")
 # Engines that keep no blocks in memory that Spark manages.
 ELSEWHERE = ("warmset", "parquet")
 # The Arrow serialiser keeps its batches on the heap and reads them into direct memory: with all of the budget as heap

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.choosing import chosen
 from harness.workloads import NAMES, ROW_BYTES
 
 MIB = 1 << 20
@@ -134,12 +135,3 @@ def parse(arguments: list[str] | None = None) -> Options:
         again=given.again or quick,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
-
-
-def chosen(parser: argparse.ArgumentParser, flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in a comma-separated list, in their own order."""
-    names = [name for name in text.split(",") if name]
-    for name in names:
-        if name not in known:
-            parser.error(f"{flag}: {name} is none of {', '.join(known)}")
-    return tuple(name for name in known if name in names)

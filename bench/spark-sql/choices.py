@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from harness import engines, search
-from harness.engines import Spec
+from harness.engines import WHOLE_QUERIES, Spec
 from harness.machine import ROOT
 
 MIB = 1 << 20
@@ -52,8 +52,6 @@ HEAPS = {"stock": ON_HEAP, "uncompressed": ON_HEAP, "arrow": (0.7, 0.8, 0.62), "
 # half of what the heap leaves, where it leaves less than twice that.
 UNROLL_BYTES = 512 * MIB
 WARMSET_HEAPS = (0.72, 0.6, 0.8)
-# What Warmset does for whole queries, each under a key of this name.
-WHOLE_QUERIES = ("statistics", "joinFilters", "kernels")
 
 
 @dataclass(frozen=True)

@@ -18,26 +18,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import warmset
+from e2e import pages
+from e2e.pages import replaced
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.prefix) / "bin"
-BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts, recording as root and DAMON need root")
 
 
 def block(page: str, mark: str) -> str:
     """The page's one block of commands that has `mark` in it."""
-    found = [code for code in BLOCK.findall((ROOT / page).read_text()) if mark in code]
-    assert len(found) == 1, f"{page} has {len(found)} blocks with {mark!r}"
-    return found[0]
-
-
-def replaced(code: str, places: dict[str, str]) -> str:
-    """The code with the test's things in place of the user's; each must be there."""
-    for theirs, ours in places.items():
-        assert theirs in code, f"the page no longer has {theirs!r}"
-        code = code.replace(theirs, ours)
-    return code
+    return pages.block(page, mark, "", "sh")
 
 
 def commands(code: str) -> list[str]:

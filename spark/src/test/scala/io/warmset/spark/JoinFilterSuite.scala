@@ -164,12 +164,6 @@ class JoinFilterSuite extends AnyFunSuite with WarmsetSession {
   private def reused(df: DataFrame): Int =
     planNodes(df).count { case r: ReusedExchangeExec => r.child.isInstanceOf[ShuffleExchangeLike]; case _ => false }
 
-  private def withSettings(settings: (String, String)*)(body: => Unit): Unit = {
-    settings.foreach { case (key, value) => spark.conf.set(key, value) }
-    try body
-    finally settings.foreach { case (key, _) => spark.conf.unset(key) }
-  }
-
   test("what is shuffled from a cached scan is shuffled once for all that need the same") {
     withFacts { large =>
       large.createOrReplaceTempView("facts")
@@ -177,12 +171,12 @@ class JoinFilterSuite extends AnyFunSuite with WarmsetSession {
       few("i", "sm").where("k0 > 2000").createOrReplaceTempView("fewer")
       def sums(of: String) = s"select l, sum(id) s from $of group by l"
       for (kernels <- Seq("true", "false"); of <- Seq("facts", "facts join small on i = k0")) {
-        withSettings("spark.warmset.kernels.enabled" -> kernels) {
+        withSettings(Map("spark.warmset.kernels.enabled" -> kernels)) {
           def query = spark.sql(s"${sums(of)} having sum(id) >= (select max(s) from (${sums(of)}))")
           val once = query
           val got = answer(once)
           assert(reused(once) > 0, planNodes(once).head)
-          withSettings("spark.sql.exchange.reuse" -> "false") {
+          withSettings(Map("spark.sql.exchange.reuse" -> "false")) {
             val twice = query
             assert(answer(twice) == got && got.nonEmpty && reused(twice) == 0)
           }
@@ -194,7 +188,7 @@ class JoinFilterSuite extends AnyFunSuite with WarmsetSession {
         val df = spark.sql(s"select s, count(*) from (${sums(joined)} union all ${sums(other)}) group by s")
         val got = answer(df)
         assert(reused(df) == 0, planNodes(df).head)
-        withSettings("spark.sql.exchange.reuse" -> "false")(assert(answer(spark.sql(
+        withSettings(Map("spark.sql.exchange.reuse" -> "false"))(assert(answer(spark.sql(
           s"select s, count(*) from (${sums(joined)} union all ${sums(other)}) group by s")) == got))
       }
     }
