@@ -156,7 +156,9 @@ class Worker:
 
     def storage(self) -> dict:
         """Bytes of the cache as Spark accounts them, and as the store does."""
-        infos = self.spark.sparkContext._jsc.sc().getRDDStorageInfo()
+        context = self.spark.sparkContext._jsc.sc()
+        context.listenerBus().waitUntilEmpty()
+        infos = context.getRDDStorageInfo()
         return {
             "memory_bytes": sum(info.memSize() for info in infos),
             "disk_bytes": sum(info.diskSize() for info in infos),

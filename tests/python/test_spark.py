@@ -22,6 +22,7 @@ print(data.groupBy("k").count().count(), data.count(), flush=True)
 """
 AFTER = """
 conf = spark.sparkContext.getConf()
+spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 storage = spark.sparkContext._jsc.sc().getRDDStorageInfo()
 print(conf.get("spark.plugins"), storage[0].numCachedPartitions() > 0)
 loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()

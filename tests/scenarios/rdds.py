@@ -50,7 +50,9 @@ def leaving_the_heap(spark: SparkSession, rows: int = 400_000, partitions: int =
         counts = [persisted.count() for _ in range(2)]
         total = frame_of(persisted, frame).selectExpr("sum(id + a[1] + a[2]) + sum(length(s))").first()[0]
         expected = frame.selectExpr("sum(id * 3) + sum(length('n' || id))").first()[0]
-        (info,) = spark.sparkContext._jsc.sc().getRDDStorageInfo()
+        context = spark.sparkContext._jsc.sc()
+        context.listenerBus().waitUntilEmpty()
+        (info,) = context.getRDDStorageInfo()
         seen[name] = {
             "right": counts == [count] * 2 and total == expected,
             "cached": info.numCachedPartitions(),

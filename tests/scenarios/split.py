@@ -118,7 +118,9 @@ def sheds(spark: SparkSession, rows: int, mebibytes: int, seconds: float) -> dic
     objects.count()
 
     def on_heap() -> int:
-        infos = spark.sparkContext._jsc.sc().getRDDStorageInfo()
+        context = spark.sparkContext._jsc.sc()
+        context.listenerBus().waitUntilEmpty()
+        infos = context.getRDDStorageInfo()
         return next(info.memSize() for info in infos if info.id() == objects.id())
 
     before, regions = on_heap(), count(spark)
