@@ -7,16 +7,15 @@
 //! candidate's score *before* its present access, so that in a cyclic scan both sides are at the end of their
 //! cycle and equal: a uniform cycle longer than the budget keeps what it has, and hits budget/size of the time.
 //!
-//! Among segments about equally hot those are kept that lie evenly over their region, its first one among them. A scan
-//! of a region then always has something in memory to go on with while the disk reads what is missing: with whole
-//! regions or their beginnings kept, the disk would idle in what is kept and the processors in the rest.
+//! Among segments about equally hot the one nearer to its region's beginning is kept. A scan of a region then finds
+//! what it reads first in memory, and has the rest on its way meanwhile: with whole regions kept and others missing,
+//! the disk would idle in the former and the processors in the latter.
 //!
 //! Invariant: a member is in exactly one of: the keep order, the stream order, parked. Keep orders are lower
 //! bounds of the true scores (scores never fall) and are brought up to date when they reach the front.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
 
 use crate::score::Score;
 use crate::stream_reserve::StreamReserve;
@@ -28,11 +27,11 @@ pub type Key = u64;
 /// scores differ by less than this even when readers run more than half a cycle apart.
 const ADMISSION_RATIO: f64 = 1.5;
 
-/// Up to how much hotter a keep member may be for a missing segment of a lower rank to displace it:
+/// Up to how much hotter a keep member may be for a missing segment nearer to its region's beginning to displace it:
 /// in a uniform cycle one that was just read is twice as hot as one that is about to be.
 const EQUAL_RATIO: f64 = 2.1;
 
-/// How many members are looked at for that, of the highest ranks and of the coldest each.
+/// How many keep members are looked at for that, at most.
 const LOOKS_MAX: usize = 64;
 
 /// Why a segment has its frames.
@@ -67,15 +66,9 @@ enum Place {
 #[derive(Debug)]
 struct Member {
     frames: u64,
-    /// See [`rank`].
-    rank: u32,
+    /// In its region, from its beginning.
+    position: u32,
     place: Place,
-}
-
-/// Which segments of a region are kept first: the positions whose ranks are lowest lie evenly over it, however many there
-/// are (van der Corput's sequence of 1935, in fixed point).
-fn rank(position: u32) -> u32 {
-    position.reverse_bits()
 }
 
 impl Member {
@@ -93,8 +86,6 @@ pub struct KeepSet {
     members: HashMap<Key, Member>,
     // Among equals (never read) the youngest goes first: what was written early stays.
     keep: BTreeSet<(Score, Reverse<Key>)>,
-    // The same members as in `keep`.
-    ranks: BTreeSet<(u32, Key)>,
     stream: BTreeMap<u64, Key>,
     turns: u64,
     keep_frames: u64,
@@ -108,7 +99,6 @@ impl KeepSet {
         Self {
             members: HashMap::new(),
             keep: BTreeSet::new(),
-            ranks: BTreeSet::new(),
             stream: BTreeMap::new(),
             turns: 0,
             keep_frames: 0,
@@ -142,7 +132,7 @@ impl KeepSet {
     /// until [`KeepSet::unpark`].
     pub fn add_written(&mut self, key: Key, frames: u64, position: u32) -> Class {
         let class = if self.has_room(frames) { Class::Keep } else { Class::Stream };
-        self.insert(key, frames, rank(position), Place::Parked(class));
+        self.insert(key, frames, position, Place::Parked(class));
         class
     }
 
@@ -156,24 +146,23 @@ impl KeepSet {
         score: Score,
         mut fresh: impl FnMut(Key) -> Score,
     ) -> (Class, Vec<Key>) {
-        let rank = rank(position);
         if self.has_room(frames) {
-            self.insert(key, frames, rank, Place::Kept(score));
+            self.insert(key, frames, position, Place::Kept(score));
             return (Class::Keep, Vec::new());
         }
         let mut displaced = self.colder(frames, score, &mut fresh);
         if displaced.is_empty() {
-            displaced = self.higher(frames, rank, score, &mut fresh);
+            displaced = self.farther(frames, position, score, &mut fresh);
         }
         if displaced.is_empty() {
             let turn = self.next_turn();
-            self.insert(key, frames, rank, Place::Streaming(turn));
+            self.insert(key, frames, position, Place::Streaming(turn));
             return (Class::Stream, displaced);
         }
         for &victim in &displaced {
             self.put(victim, Class::Stream, Score::NEVER);
         }
-        self.insert(key, frames, rank, Place::Kept(score));
+        self.insert(key, frames, position, Place::Kept(score));
         (Class::Keep, displaced)
     }
 
@@ -230,7 +219,7 @@ impl KeepSet {
     /// Forgets a segment; true if it was a member.
     pub fn remove(&mut self, key: Key) -> bool {
         let Some(member) = self.members.remove(&key) else { return false };
-        self.leave_order(key, &member);
+        self.leave_order(key, member.place);
         if member.class() == Class::Keep {
             self.keep_frames -= member.frames;
         }
@@ -265,40 +254,35 @@ impl KeepSet {
         victims
     }
 
-    /// The keep members of the highest ranks that together make room for `frames`, if all are higher than `rank` and none
-    /// is clearly hotter than `score`; of those that have the highest ranks of all and of those that are coldest.
-    fn higher(
+    /// Of the coldest keep members those farthest from their regions' beginnings that together make room for
+    /// `frames`, if all are farther than `position` and none is clearly hotter than `score`.
+    fn farther(
         &mut self,
         frames: u64,
-        rank: u32,
+        position: u32,
         score: Score,
         fresh: &mut impl FnMut(Key) -> Score,
     ) -> Vec<Key> {
-        if score == Score::NEVER {
-            return Vec::new();
-        }
-        let higher = (Bound::Excluded((rank, Key::MAX)), Bound::Unbounded);
-        let highest = self.ranks.range(higher).rev().take(LOOKS_MAX);
-        let mut found: Vec<(u32, Key)> =
-            highest.filter(|&&(_, key)| !fresh(key).beats(score, EQUAL_RATIO)).copied().collect();
+        let mut found = Vec::new();
         let mut after = None;
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..if score == Score::NEVER { 0 } else { LOOKS_MAX } {
             let Some(cold) = self.coldest(after, fresh).filter(|cold| !cold.0.beats(score, EQUAL_RATIO))
             else {
                 break;
             };
             after = Some(cold);
-            found.extend(self.members.get(&cold.1.0).map(|member| (member.rank, cold.1.0)));
+            let key = cold.1.0;
+            if let Some(member) = self.members.get(&key).filter(|member| member.position > position) {
+                found.push((member.position, key, member.frames));
+            }
         }
-        found.retain(|&(of, _)| of > rank);
         found.sort_unstable_by(|one, other| other.cmp(one));
-        found.dedup();
         let mut missing = (self.keep_frames + frames).saturating_sub(self.reserve.keep_frames());
         let mut victims = Vec::new();
-        for (_, key) in found {
+        for (_, key, frames) in found {
             if missing > 0 {
                 victims.push(key);
-                missing = missing.saturating_sub(self.members.get(&key).map_or(0, |member| member.frames));
+                missing = missing.saturating_sub(frames);
             }
         }
         if missing == 0 { victims } else { Vec::new() }
@@ -310,9 +294,9 @@ impl KeepSet {
         after: Option<(Score, Reverse<Key>)>,
         fresh: &mut impl FnMut(Key) -> Score,
     ) -> Option<(Score, Reverse<Key>)> {
+        use std::ops::Bound::{Excluded, Unbounded};
         loop {
-            let later = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-            let entry = *self.keep.range(later).next()?;
+            let entry = *self.keep.range((after.map_or(Unbounded, Excluded), Unbounded)).next()?;
             let now = fresh(entry.1.0);
             if now <= entry.0 {
                 return Some(entry);
@@ -343,21 +327,18 @@ impl KeepSet {
 
     fn move_to(&mut self, key: Key, place: Place) {
         let Some(member) = self.members.get(&key) else { return };
-        let (frames, rank) = (member.frames, member.rank);
+        let (frames, position) = (member.frames, member.position);
         self.remove(key);
-        self.insert(key, frames, rank, place);
+        self.insert(key, frames, position, place);
     }
 
-    fn insert(&mut self, key: Key, frames: u64, rank: u32, place: Place) {
-        let member = Member { frames, rank, place };
+    fn insert(&mut self, key: Key, frames: u64, position: u32, place: Place) {
+        let member = Member { frames, position, place };
         if member.class() == Class::Keep {
             self.keep_frames += frames;
         }
         match place {
-            Place::Kept(score) => {
-                self.keep.insert((score, Reverse(key)));
-                self.ranks.insert((rank, key));
-            }
+            Place::Kept(score) => drop(self.keep.insert((score, Reverse(key)))),
             Place::Streaming(order) => drop(self.stream.insert(order, key)),
             Place::Parked(_) => {}
         }
@@ -365,12 +346,9 @@ impl KeepSet {
         debug_assert!(before.is_none(), "segment {key} is a member twice");
     }
 
-    fn leave_order(&mut self, key: Key, member: &Member) {
-        match member.place {
-            Place::Kept(score) => {
-                self.keep.remove(&(score, Reverse(key)));
-                self.ranks.remove(&(member.rank, key));
-            }
+    fn leave_order(&mut self, key: Key, place: Place) {
+        match place {
+            Place::Kept(score) => drop(self.keep.remove(&(score, Reverse(key)))),
             Place::Streaming(order) => drop(self.stream.remove(&order)),
             Place::Parked(_) => {}
         }

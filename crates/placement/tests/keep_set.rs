@@ -95,7 +95,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_region_keeps_what_lies_evenly_over_it(regions in 8u64..40, region in 8u64..20, part in 2u64..4, hot in any::<bool>()) {
+    fn every_region_keeps_its_beginning(regions in 8u64..40, region in 8u64..20, part in 2u64..4, hot in any::<bool>()) {
         let size = regions * region;
         let budget = (size / part).max(32);
         let mut model = Model { region, ..Model::new(budget) };
@@ -111,11 +111,7 @@ proptest! {
         }
         let kept = model.kept();
         prop_assert!(others.clone().all(|key| kept.contains(&key)), "what is hotter is not displaced");
-        let mut ranked: Vec<u64> = (0..region).collect();
-        ranked.sort_unstable_by_key(|&at| (at as u32).reverse_bits());
-        let depth = |of: u64| {
-            ranked.iter().take_while(|&at| model.resident.contains(&(of * region + at))).count() as u64
-        };
+        let depth = |of: u64| (0..region).take_while(|at| model.resident.contains(&(of * region + at))).count() as u64;
         let depths: Vec<u64> = (0..regions).map(depth).collect();
         let fair = (model.keep_room() - (others.end - others.start)) / regions;
         prop_assert!(depths.iter().all(|&depth| depth + 1 >= fair), "{depths:?}, {fair} of {region} would be fair");
@@ -131,8 +127,7 @@ proptest! {
         let size = budget + more;
         let mut model = Model::new(budget);
         (0..size).for_each(|key| model.write(key));
-        // What lies in streaming frames from pass to pass is looked at only once it has lost them.
-        for _ in 0..8 {
+        for _ in 0..3 {
             model.pass(0..size);
         }
         let kept = model.kept();
