@@ -17,6 +17,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use warmset_region::{Config, FRAME_BYTES, Store};
 
+use crate::raw::Buffers;
 use crate::scan::Scan;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -82,18 +83,19 @@ fn main() -> Outcome<()> {
     }
 
     let (resident, pages) = resident(dir.path(), bytes, runs)?;
-    let (missing, missing_raw) = missing(dir.path(), bytes, runs, &options)?;
+    let missing = missing(dir.path(), bytes, runs, &options)?;
 
     let result = json!({
         "resident_ratio": round(resident.ratio()),
-        "missing_ratio": round(missing.ratio()),
+        "missing_ratio": round(missing.narrow.ratio()),
+        "missing_wide_ratio": round(missing.wide.ratio()),
         "huge_fraction": round(pages.huge_fraction),
         "heap_huge_bytes": pages.heap_huge_bytes,
     });
     if let Some(path) = &options.json {
         let raw = json!({
             "bytes": bytes, "threads": options.threads, "window_segments": options.window,
-            "resident": resident.raw(), "missing": missing_raw, "result": result,
+            "resident": resident.raw(), "missing": missing.raw, "result": result,
         });
         fs::write(path, serde_json::to_vec_pretty(&raw)?)?;
     }
@@ -123,42 +125,62 @@ fn resident(dir: &Path, bytes: usize, runs: usize) -> Outcome<(Series, pages::Pa
     Ok((series, pages))
 }
 
+/// A scan of missing data against raw reads of the same file.
+struct Missing {
+    /// Into few buffers, which stay in the processor's caches.
+    narrow: Series,
+    /// Into as much memory as the store has.
+    wide: Series,
+    raw: Value,
+}
+
 /// Threads scan a region of which nearly nothing fits, and the same file is read raw. The little that was
 /// resident is left out of the raw time: it is counted for the bytes that our scan read.
-fn missing(dir: &Path, bytes: usize, runs: usize, options: &Options) -> Outcome<(Series, Value)> {
-    let store = Store::open(Config::new(dir, (bytes / 32).max(128 << 20) as u64))?;
+fn missing(dir: &Path, bytes: usize, runs: usize, options: &Options) -> Outcome<Missing> {
+    let memory = (bytes / 32).max(128 << 20);
+    let store = Store::open(Config::new(dir, memory as u64))?;
     let region = store.create_region()?;
     scan::fill(&region, bytes)?;
     let scan = Scan { region: &region, segments: (bytes / FRAME_BYTES) as u64, window: options.window };
     let expected = scan.run(options.threads)?;
     let file = raw::region_file(bytes as u64)?;
-    let depth = raw::best_depth(&file)?;
-    let mut series = Series { ours_s: Vec::new(), baseline_s: Vec::new() };
+    let depths = [raw::best_depth(&file, 0)?, raw::best_depth(&file, memory)?];
+    let buffers = [Buffers::of(depths[0] * FRAME_BYTES)?, Buffers::of(memory)?];
+    let (mut ours, mut baselines) = (Vec::new(), [Vec::new(), Vec::new()]);
     let mut read_fractions = Vec::new();
     for run in 0..=runs {
         let before = store.stats().read_bytes_total;
         let (ours_s, sum) = timed(|| scan.run(options.threads))?;
         assert_eq!(sum, expected, "every scan sees the same bytes");
         let read = store.stats().read_bytes_total - before;
-        let (raw_s, raw_bytes) = timed(|| raw::read_all(&file, depth))?;
-        let baseline_s = raw_s * read as f64 / raw_bytes as f64;
+        let mut raw_gbs = Vec::new();
+        for ((buffers, depth), baseline) in buffers.iter().zip(depths).zip(&mut baselines) {
+            let (raw_s, raw_bytes) = timed(|| raw::read_all(&file, depth, buffers))?;
+            raw_gbs.push(gbs(raw_bytes as usize, raw_s));
+            if run > 0 {
+                baseline.push(raw_s * read as f64 / raw_bytes as f64);
+            }
+        }
         eprintln!(
-            "missing {run}: {:.2} GB/s ({:.0} % of the bytes from disk), raw {:.2} GB/s",
+            "missing {run}: {:.2} GB/s ({:.0} % of the bytes from disk), raw {:.2} GB/s, into {} MiB {:.2} GB/s",
             gbs(read as usize, ours_s),
             100.0 * read as f64 / bytes as f64,
-            gbs(read as usize, baseline_s)
+            raw_gbs[0],
+            memory >> 20,
+            raw_gbs[1],
         );
         if run > 0 {
-            series.ours_s.push(ours_s);
-            series.baseline_s.push(baseline_s);
+            ours.push(ours_s);
             read_fractions.push(read as f64 / bytes as f64);
         }
     }
-    let mut raw = series.raw();
-    raw["queue_depth"] = json!(depth);
+    let [narrow, wide] = baselines.map(|baseline_s| Series { ours_s: ours.clone(), baseline_s });
+    let mut raw = narrow.raw();
+    raw["wide"] = wide.raw();
+    raw["queue_depths"] = json!(depths);
     raw["read_fractions"] = json!(read_fractions);
     raw["stats"] = serde_json::to_value(store.stats())?;
-    Ok((series, raw))
+    Ok(Missing { narrow, wide, raw })
 }
 
 /// What the disk gives at most.
@@ -167,10 +189,11 @@ fn raw_only(dir: &Path, bytes: usize, runs: usize) -> Outcome<Value> {
     let region = store.create_region()?;
     scan::fill(&region, bytes)?;
     let file = raw::region_file(bytes as u64)?;
-    let depth = raw::best_depth(&file)?;
+    let depth = raw::best_depth(&file, 0)?;
+    let buffers = Buffers::of(depth * FRAME_BYTES)?;
     let mut rates = Vec::new();
     for _ in 0..runs {
-        let (seconds, read) = timed(|| raw::read_all(&file, depth))?;
+        let (seconds, read) = timed(|| raw::read_all(&file, depth, &buffers))?;
         rates.push(read as f64 / seconds);
     }
     Ok(json!({"read_bytes_per_s": median(&rates).round(), "queue_depth": depth, "runs_bytes_per_s": rates}))

@@ -1,5 +1,6 @@
 //! The device's limit: the region's own file, read with O_DIRECT through a bare ring into ready huge pages.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
@@ -35,12 +36,40 @@ pub fn region_file(bytes: u64) -> Outcome<RawFile> {
     Err("the region's file is not among this process's descriptors".into())
 }
 
-/// The queue depth at which the file is read fastest.
-pub fn best_depth(file: &RawFile) -> Outcome<usize> {
+/// Huge pages that are read into in turns; touched once, before anything is timed.
+pub struct Buffers {
+    range: Reservation,
+}
+
+impl Buffers {
+    /// As many frames as hold so many bytes.
+    pub fn of(bytes: usize) -> Outcome<Self> {
+        let range = Reservation::anonymous(bytes.next_multiple_of(FRAME_BYTES))?;
+        drop(range.prefer_huge_pages());
+        // SAFETY: nobody else knows the range.
+        unsafe { range.populate(0, range.len())? };
+        Ok(Self { range })
+    }
+
+    fn frames(&self) -> usize {
+        self.range.len() / FRAME_BYTES
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        // SAFETY: nobody has a reference into it, and no read is in flight.
+        drop(unsafe { self.range.discard(0, self.range.len()) });
+    }
+}
+
+/// The queue depth at which the file is read fastest, into so many bytes of memory or as few as that takes.
+pub fn best_depth(file: &RawFile, memory: usize) -> Outcome<usize> {
     let mut best = (f64::INFINITY, DEPTHS[0]);
     for depth in DEPTHS {
+        let buffers = Buffers::of(memory.max(depth * FRAME_BYTES))?;
         let began = Instant::now();
-        read_all(file, depth)?;
+        read_all(file, depth, &buffers)?;
         let seconds = began.elapsed().as_secs_f64();
         eprintln!("raw at depth {depth}: {:.2} GB/s", file.bytes as f64 / seconds / 1e9);
         best = if seconds < best.0 { (seconds, depth) } else { best };
@@ -48,19 +77,17 @@ pub fn best_depth(file: &RawFile) -> Outcome<usize> {
     Ok(best.1)
 }
 
-/// Reads the whole file with `depth` reads of 2 MiB in flight; returns its length.
-pub fn read_all(file: &RawFile, depth: usize) -> Outcome<u64> {
-    let buffers = Reservation::anonymous(depth * FRAME_BYTES)?;
-    drop(buffers.prefer_huge_pages());
-    // SAFETY: nobody else knows the range.
-    unsafe { buffers.populate(0, buffers.len())? };
+/// Reads the whole file with up to `depth` reads of 2 MiB in flight, into the buffer that was filled longest ago; returns its
+/// length.
+pub fn read_all(file: &RawFile, depth: usize, buffers: &Buffers) -> Outcome<u64> {
     let mut ring = IoUring::new(64)?;
-    let mut next = 0;
-    let mut free: Vec<usize> = (0..depth).collect();
-    let mut done = 0;
+    let mut free: VecDeque<usize> = (0..buffers.frames()).collect();
+    let (mut next, mut done, mut in_flight) = (0, 0, 0);
     while done < file.bytes {
-        while let Some(buffer) = (next < file.bytes).then(|| free.pop()).flatten() {
-            let address = (buffers.base() + buffer * FRAME_BYTES) as *mut u8;
+        while let Some(buffer) = (next < file.bytes && in_flight < depth).then(|| free.pop_front()).flatten()
+        {
+            in_flight += 1;
+            let address = (buffers.range.base() + buffer * FRAME_BYTES) as *mut u8;
             let read = opcode::Read::new(types::Fd(file.file.as_raw_fd()), address, FRAME_BYTES as u32)
                 .offset(next)
                 .build()
@@ -75,10 +102,9 @@ pub fn read_all(file: &RawFile, depth: usize) -> Outcome<u64> {
                 return Err(format!("a raw read returned {}", completion.result()).into());
             }
             done += FRAME_BYTES as u64;
-            free.push(completion.user_data() as usize);
+            free.push_back(completion.user_data() as usize);
+            in_flight -= 1;
         }
     }
-    // SAFETY: nobody has a reference into it.
-    unsafe { buffers.discard(0, buffers.len())? };
     Ok(file.bytes)
 }
