@@ -203,14 +203,22 @@ final class RandomAggregates(seed: Long) {
     case _ => name
   }
 
-  /** A query of the view of that name, to be filled in. */
-  def query(): String => String = {
+  def query(): RandomQuery = {
     val keyable = columns.filter(c => !c.isFloating && c.dataType != BooleanType).map(_.name)
     val keys = if (random.nextInt(3) == 0) Nil else Seq.fill(1 + random.nextInt(2))(key(one(keyable))).distinct
     val filters = Seq.fill(one(Seq(0, 0, 1, 1, 2, 3)))(filter)
     val selected = (keys ++ Seq.fill(1 + random.nextInt(4))(aggregate).distinct).mkString(", ")
-    val rest = (if (filters.isEmpty) "" else filters.mkString(" where ", " and ", "")) +
-      (if (keys.isEmpty) "" else keys.mkString(" group by ", ", ", ""))
-    view => s"select $selected from $view$rest"
+    new RandomQuery(selected, filters, if (keys.isEmpty) "" else keys.mkString(" group by ", ", ", ""))
   }
+}
+
+/** A query of a view whose name is to be filled in. */
+final class RandomQuery(selected: String, filters: Seq[String], groups: String) extends (String => String) {
+  override def apply(view: String): String = ordered(view, filters)
+
+  /** With its conditions in every order. */
+  def orders(view: String): Iterator[String] = filters.permutations.map(ordered(view, _))
+
+  private def ordered(view: String, filters: Seq[String]): String =
+    s"select $selected from $view" + (if (filters.isEmpty) "" else filters.mkString(" where ", " and ", "")) + groups
 }

@@ -84,7 +84,7 @@ class RandomAggregatesSuite extends AnyFunSuite with WarmsetSession with KernelA
     df.asInstanceOf[org.apache.spark.sql.classic.Dataset[_]].queryExecution.withCachedData.collectFirst { case r: InMemoryRelation => r }
 
   /** @param runs whether it runs even if its plan has no native code */
-  private def checkQuery(query: String => String, table: RandomAggregates, views: Seq[String], runs: Boolean): Unit = {
+  private def checkQuery(query: RandomQuery, table: RandomAggregates, views: Seq[String], runs: Boolean): Unit = {
     // Of several partitions any may be the first to fail.
     def shown(answer: Seq[String]) = if (table.partitions == 1 || !answer.exists(_.startsWith("error"))) answer else Seq("error")
     val first = spark.sql(query(views.head))
@@ -93,7 +93,12 @@ class RandomAggregatesSuite extends AnyFunSuite with WarmsetSession with KernelA
       val expected = shown(answer(spark.sql(query("plain"))))
       val ours = first +: views.tail.map(view => spark.sql(query(view)))
       ours.zip(table.batchSizes).foreach { case (df, rows) =>
-        assert(shown(answer(df)) == expected, s"in batches of $rows rows: ${query("facts")}")
+        val found = shown(answer(df))
+        // A condition that fails in a row is not asked where another one leaves the row out: which comes first is not given, and caches
+        // (Spark's own, too) leave out whole batches by their bounds.
+        def inAnotherOrder = expected.exists(_.startsWith("error")) &&
+          query.orders("plain").exists(other => shown(answer(spark.sql(other))) == found)
+        assert(found == expected || inAnotherOrder, s"in batches of $rows rows: ${query("facts")}")
         nodes(df).foreach { node =>
           val taken = node.metrics("numBatches").value
           native += taken
