@@ -110,6 +110,7 @@ test: test-rust test-loom test-simulated test-miri test-tier test-direct test-sp
 
 .PHONY: test-full
 test-full: PACKAGE_ARGS ?= --kills=200
+test-full: export WARMSET_KILLS ?= 200
 test-full: export WARMSET_TPCDS ?= all
 test-full: test-rust test-loom test-simulated test-miri test-tier test-direct test-spark test-package test-torch ## The same with a second Spark in all suites, PyTorch, a release and all quick benchmarks
 	$(MAKE) test-python PYTEST_ARGS=--full

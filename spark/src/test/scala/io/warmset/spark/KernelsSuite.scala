@@ -214,6 +214,7 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
           "select upper(s), count(*) from facts group by upper(s)" -> "is no column",
           "select weekday(day), count(*) from facts group by weekday(day)" -> "expression weekday",
           "select sum(q * q) from facts" -> "rounded",
+          "select sum(-cast(q as decimal(38, 9))) from facts" -> "rounds to 34 digits",
           "select sum(price) from facts where rand(3) < 0.5" -> "")) {
         assert(reason(query).contains(why), s"$query: ${reason(query)}")
         if (!query.contains("rand")) compare(query)
@@ -325,6 +326,15 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
       val counts = spark.sql("select body, count(*) n from facts group by body")
       assert(counts.collect().map(_.getLong(1)).toSeq == Seq.fill(300)(2L))
       assert(uses("select body, count(*) n from facts group by body"))
+    }
+  }
+
+  test("a decimal of more than 34 digits is negated as Spark does it, which rounds") {
+    withCached(spark.range(0, 100, 1, 1).selectExpr("id", "cast(repeat('1', 38) as decimal(38,0)) + id w",
+        "cast(repeat('9', 38) as decimal(38,0)) - id most", "cast(repeat('9', 33) as decimal(33,0)) - id exact")) {
+      assert(compare("select min(-w), max(-w), sum(id) from facts where -w < 5") == Seq(s"-${"1" * 34}0000 -${"1" * 34}0000 4950"))
+      assert(compare("select count(*) from facts where -most < 5").head.startsWith("error"))
+      compare("select sum(-exact), count(*) from facts where -exact < 5", isNative = true)
     }
   }
 

@@ -162,10 +162,15 @@ final class RandomAggregates(seed: Long) {
     }
   }
 
-  private def filter: String = random.nextInt(8) match {
-    case 0 => s"($simple or $simple)"
-    case 1 => s"not ($simple ${one(Seq("and", "or"))} $simple)"
-    case _ => simple
+  private def filter: String = condition.sql
+
+  private def condition: RandomCondition = random.nextInt(8) match {
+    case 0 => RandomCondition(s"($simple or $simple)")
+    case 1 =>
+      val (one, other) = (simple, simple)
+      if (random.nextBoolean()) RandomCondition(s"not ($one and $other)")
+      else RandomCondition(s"not ($one or $other)", Seq(s"not ($one)", s"not ($other)"))
+    case _ => RandomCondition(simple)
   }
 
   private def text: String = one(columns.filter(_.dataType == StringType)).name
@@ -206,19 +211,26 @@ final class RandomAggregates(seed: Long) {
   def query(): RandomQuery = {
     val keyable = columns.filter(c => !c.isFloating && c.dataType != BooleanType).map(_.name)
     val keys = if (random.nextInt(3) == 0) Nil else Seq.fill(1 + random.nextInt(2))(key(one(keyable))).distinct
-    val filters = Seq.fill(one(Seq(0, 0, 1, 1, 2, 3)))(filter)
+    val filters = Seq.fill(one(Seq(0, 0, 1, 1, 2, 3)))(condition)
     val selected = (keys ++ Seq.fill(1 + random.nextInt(4))(aggregate).distinct).mkString(", ")
     new RandomQuery(selected, filters, if (keys.isEmpty) "" else keys.mkString(" group by ", ", ", ""))
   }
 }
 
+/** @param parts what it is the conjunction of, for Spark */
+final case class RandomCondition(sql: String, parts: Seq[String])
+
+object RandomCondition {
+  def apply(sql: String): RandomCondition = RandomCondition(sql, Seq(sql))
+}
+
 /** A query of a view whose name is to be filled in. */
-final class RandomQuery(selected: String, filters: Seq[String], groups: String) extends (String => String) {
-  override def apply(view: String): String = ordered(view, filters)
+final class RandomQuery(selected: String, filters: Seq[RandomCondition], groups: String) extends (String => String) {
+  override def apply(view: String): String = where(view, filters.map(_.sql))
 
   /** With its conditions in every order. */
-  def orders(view: String): Iterator[String] = filters.permutations.map(ordered(view, _))
+  def orders(view: String): Iterator[String] = filters.flatMap(_.parts).permutations.map(where(view, _))
 
-  private def ordered(view: String, filters: Seq[String]): String =
-    s"select $selected from $view" + (if (filters.isEmpty) "" else filters.mkString(" where ", " and ", "")) + groups
+  private def where(view: String, conditions: Seq[String]): String =
+    s"select $selected from $view" + (if (conditions.isEmpty) "" else conditions.mkString(" where ", " and ", "")) + groups
 }

@@ -1,5 +1,7 @@
 package io.warmset.spark.kernels
 
+import java.math.MathContext
+
 import scala.collection.mutable
 import scala.util.control.{NoStackTrace, NonFatal}
 
@@ -75,6 +77,14 @@ private[spark] object KernelCompiler {
   private def scaleOf(dataType: DataType): Int = dataType match {
     case of: DecimalType => of.scale
     case _ => 0
+  }
+
+  /** Spark negates decimals as Scala does, whose result has no more digits. */
+  private val MinusDigitsMax = MathContext.DECIMAL128.getPrecision
+
+  private def isRoundedByMinus(dataType: DataType): Boolean = dataType match {
+    case of: DecimalType => of.precision > MinusDigitsMax
+    case _ => false
   }
 
   def boundsJson(of: (BigInt, BigInt)): String = s"""{"least":"${of._1}","greatest":"${of._2}"}"""
@@ -153,6 +163,7 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
     case product: Multiply => arithmetic("multiply", product)
     case cast: Cast => converted(cast)
     case UnaryMinus(child, _) if e.dataType == DoubleType => doubles("multiply", value(Literal(-1.0)), value(child))
+    case _: UnaryMinus if isRoundedByMinus(e.dataType) => unknown(s"$e, which Spark rounds to $MinusDigitsMax digits")
     case UnaryMinus(child, _) => whole("subtract", value(Literal(0L)), value(child), e.dataType)
     case DatePart(part, date) => node(s"""{"date_part":{"part":"$part","of":${value(date)}}}""")
     case If(condition, yes, no) => choice(e, Seq(condition -> yes), Some(no))
