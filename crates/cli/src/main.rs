@@ -15,7 +15,6 @@ mod store;
 mod terminal;
 mod tier;
 mod top;
-mod units;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -44,6 +44,15 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_memoryBeside<'a>(
     })
 }
 
+/// `trimHeap`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_region_NativeStore_trimHeap<'a>(mut env: JNIEnv<'a>, _: JClass<'a>) {
+    guarded(&mut env, (), |_| {
+        warmset_platform::mm::trim_heap();
+        Ok(())
+    });
+}
+
 /// `open`
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_io_warmset_region_NativeStore_open<'a>(

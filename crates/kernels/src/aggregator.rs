@@ -15,8 +15,8 @@ const DENSE_FROM: f64 = 0.5;
 /// Of the rows that made groups: with more groups, those of each batch are given out with it. Keeping them would save
 /// less than a tenth of the rows.
 const REDUCING_UP_TO: f64 = 0.9;
-/// Groups are given out in pieces of about so many bytes.
-const PIECE_BYTES: usize = 16 << 20;
+/// Groups are given out in pieces of about so many bytes: each is in memory twice while Java copies it.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// What became of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +238,7 @@ impl Aggregator {
         Ok(true)
     }
 
-    /// Gives out groups as rows (see `rows`), each behind its length in 8 bytes, about 16 MiB of them; nothing where there
+    /// Gives out groups as rows (see `rows`), each behind its length in 8 bytes, about 1 MiB of them; nothing where there
     /// are no more, and then forgets them. A plan without keys has one group.
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -22,3 +22,4 @@ pub mod signals;
 pub mod status;
 pub mod sysinfo;
 pub mod tmpfs;
+pub mod units;

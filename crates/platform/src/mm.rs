@@ -99,9 +99,18 @@ impl Reservation {
     /// says so in words.
     ///
     /// # Errors
-    /// `ENOMEM` when fewer huge pages are reserved than asked for.
+    /// `ENOMEM` when fewer huge pages are reserved than asked for; `Unsupported` before Linux 5.14, which can populate
+    /// only by a touch.
     pub fn hugetlb(len: usize) -> io::Result<Self> {
         assert!(len > 0 && len % HUGE_PAGE_BYTES == 0, "a reservation is a multiple of 2 MiB");
+        // SAFETY: it changes nothing: there are no bytes in the range. Whether the kernel knows the advice it looks at first.
+        let known = unsafe { mm::madvise(ptr::null_mut(), 0, Advice::LinuxPopulateWrite) };
+        known.map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::Unsupported,
+                "Linux before 5.14 cannot say that a page is not to be had",
+            )
+        })?;
         // SAFETY: as in `anonymous`; hugetlb mappings are aligned to their page size by the kernel.
         let raw = unsafe {
             mm::mmap_anonymous(
@@ -158,7 +167,8 @@ impl Reservation {
         crate::migrate::bind(self.base, self.len, node)
     }
 
-    /// Puts writable pages behind a part of the range: `MADV_POPULATE_WRITE`, or before Linux 5.14 by touching each.
+    /// Puts writable pages behind a part of the range: `MADV_POPULATE_WRITE`, or before Linux 5.14, where there are no
+    /// reserved huge pages, by touching each.
     ///
     /// # Errors
     /// `ENOMEM` at a memory limit.
@@ -167,7 +177,7 @@ impl Reservation {
     /// Nobody may access that part meanwhile.
     pub unsafe fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
         match self.advise(offset, len, Advice::LinuxPopulateWrite) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && !self.hugetlb => {
                 // SAFETY: as promised by the caller.
                 unsafe { self.touch(offset, len) };
                 Ok(())
@@ -234,6 +244,16 @@ pub struct RangeUse {
     pub huge_bytes: u64,
 }
 
+/// Gives what the C library's allocator keeps of freed memory back to the kernel. It keeps most of what was freed in blocks
+/// of less than 32 MiB, once one of that size was freed: by itself it gives back only what lies at an arena's end.
+pub fn trim_heap() {
+    #[cfg(all(target_env = "gnu", not(miri)))]
+    // SAFETY: it has no arguments that matter, and may be called at any time from any thread.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Reads `/proc/self/smaps` for the mappings that start inside `[base, base + len)`.
 ///
 /// # Errors
@@ -285,6 +305,49 @@ mod tests {
     fn byte(address: usize) -> u8 {
         // SAFETY: the tests only pass addresses of live reservations.
         unsafe { ptr::read_volatile(address as *const u8) }
+    }
+
+    /// Lets this thread's kernel be one that does not know `MADV_POPULATE_WRITE`: it answers `EINVAL`.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn forget_populate_write() {
+        let line = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+        let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+        let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        let answer = libc::BPF_RET | libc::BPF_K;
+        // The call's number, and the third of its arguments (`struct seccomp_data`).
+        let filter = [
+            line(load, 0, 0),
+            line(equal, 3, libc::SYS_madvise as u32),
+            line(load, 0, 16 + 2 * 8),
+            line(equal, 1, libc::MADV_POPULATE_WRITE as u32),
+            line(answer, 0, libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32),
+            line(answer, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+        // SAFETY: the kernel copies the filter, which lives until the call returns; the other arguments are numbers.
+        let set = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+        };
+        assert!(set, "{}", io::Error::last_os_error());
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[test]
+    fn before_linux_5_14_there_are_no_reserved_huge_pages_and_others_are_touched() {
+        std::thread::spawn(|| {
+            forget_populate_write();
+            let refused = Reservation::hugetlb(HUGE_PAGE_BYTES).err().expect("its touch could be a signal");
+            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+            let range = Reservation::anonymous(HUGE_PAGE_BYTES).expect("reserve");
+            // SAFETY: the range is ours.
+            unsafe { range.populate(0, HUGE_PAGE_BYTES) }.expect("touched");
+            assert!(
+                range_use(range.base(), range.len()).expect("/proc").resident_bytes >= HUGE_PAGE_BYTES as u64
+            );
+        })
+        .join()
+        .expect("the thread");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use warmset_placement::HugePageChoice;
 use warmset_platform::io::{FaultHook, IoChoice};
 use warmset_platform::sysinfo::{MemoryBound, Root, memory_bound};
+use warmset_platform::units;
 
 use crate::FRAME_BYTES;
 use crate::error::Error;
@@ -147,7 +148,9 @@ impl Config {
             Some(MemoryBound { limit_bytes, file }) if bytes > limit_bytes => Err(Error::config(
                 &self.names.budget_bytes,
                 format!(
-                    "{bytes} bytes is more than this process may use: {limit_bytes} bytes, says {}; set it lower",
+                    "{} is more than this process may use: {}, says {}; set it lower",
+                    units::bytes(bytes),
+                    units::bytes(limit_bytes),
                     file.display()
                 ),
             )),
@@ -164,8 +167,10 @@ impl Config {
             return Err(Error::config(
                 &self.names.budget_bytes,
                 format!(
-                    "{} is more than `{}`, which is {max_bytes}",
-                    self.budget_bytes, self.names.budget_bytes_max
+                    "{} is more than `{}`, which is {}",
+                    units::bytes(self.budget_bytes),
+                    self.names.budget_bytes_max,
+                    units::bytes(max_bytes)
                 ),
             ));
         }
@@ -220,7 +225,11 @@ fn whole_frames(setting: &str, bytes: u64) -> Result<u64, Error> {
     match bytes / FRAME_BYTES as u64 {
         0 => Err(Error::config(
             setting,
-            format!("{bytes} bytes is less than one frame; set it to at least {FRAME_BYTES}"),
+            format!(
+                "{} is less than one frame; set it to at least {}",
+                units::bytes(bytes),
+                units::bytes(FRAME_BYTES as u64)
+            ),
         )),
         frames => Ok(frames),
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warmset_platform::io::{DataFile, IoQueue};
+use warmset_platform::units;
 
 use crate::config::Config;
 use crate::error::{Error, is_full_disk};
@@ -108,7 +109,7 @@ impl Devices {
         file.allocate(offset, bytes).map_err(|error| {
             self.give_back(bytes);
             if is_full_disk(&error) {
-                self.no_space(dir, format!("{error} (for {bytes} bytes)"))
+                self.no_space(dir, format!("{error} (for {})", units::bytes(bytes)))
             } else {
                 Error::io("allocate space", dir, error)
             }
@@ -125,8 +126,16 @@ impl Devices {
             taken.checked_add(bytes).filter(|&total| total <= self.max_bytes)
         });
         taken.map(drop).map_err(|taken| {
-            let limit = format!("`{}` = {}", self.names.flash_bytes_max, self.max_bytes);
-            self.no_space(dir, format!("{taken} bytes are in use, {bytes} more pass {limit}"))
+            let limit =
+                format!("`{}`, which is {}", self.names.flash_bytes_max, units::bytes(self.max_bytes));
+            self.no_space(
+                dir,
+                format!(
+                    "{} are in use, {} more would pass {limit}",
+                    units::bytes(taken),
+                    units::bytes(bytes)
+                ),
+            )
         })
     }
 
@@ -139,8 +148,13 @@ impl Devices {
         if free >= bytes.saturating_add(self.reserve_bytes) {
             return Ok(());
         }
-        let kept = format!("`{}` = {}", self.names.flash_reserve_bytes, self.reserve_bytes);
-        let reason = format!("{bytes} bytes are needed and {free} are free, of which {kept} stay for others");
+        let reason = format!(
+            "{} are needed and {} are free, of which {} stay for others (`{}`)",
+            units::bytes(bytes),
+            units::bytes(free),
+            units::bytes(self.reserve_bytes),
+            self.names.flash_reserve_bytes
+        );
         Err(self.no_space(dir, reason))
     }
 

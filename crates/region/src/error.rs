@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use warmset_platform::units;
+
 use crate::names::Names;
 
 /// An error of the store.
@@ -28,7 +30,7 @@ pub enum Error {
         remedy: String,
     },
     /// More bytes in one piece than this store can ever hold.
-    #[error("a segment of {bytes} bytes is more than the {bytes_max} of the pool; raise `{setting}`")]
+    #[error("a segment of {} is more than the pool, which has {}; raise `{setting}`", units::bytes(*bytes), units::bytes(*bytes_max))]
     TooLarge {
         /// Those of the segment.
         bytes: u64,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use warmset_platform::io::{DIRECT_ALIGN_BYTES, DataFile};
+use warmset_platform::units;
 
 use crate::FRAME_BYTES;
 use crate::backing::{Backing, Place};
@@ -72,10 +73,11 @@ impl Store {
         let pool_bytes = self.shared.pool.segment_bytes_max();
         if *bytes > pool_bytes {
             return Err(Error::misuse(format!(
-                "{bytes} bytes of {} do not fit in memory at once: `{}` must be at least {}",
+                "{} of {} do not fit in memory at once: `{}` must be at least {}",
+                units::bytes(*bytes),
                 path.display(),
                 self.shared.config.names.budget_bytes_max,
-                bytes.next_multiple_of(FRAME_BYTES as u64)
+                units::bytes(bytes.next_multiple_of(FRAME_BYTES as u64))
             )));
         }
         Ok(())

@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use crate::space::SpaceWaiter;
 use crate::state::State;
 use crate::sync::now;
+use warmset_platform::units;
 
 /// How long somebody waits for others to leave the window: whoever holds it may be the one who waits.
 const SLOT_WAIT: Duration = Duration::from_secs(2);
@@ -76,8 +77,8 @@ impl Shared {
             SlotFound::LookAgain => return Ok(None),
             SlotFound::Refused => {
                 let reason = format!(
-                    "{} bytes are on disk, and all memory is pinned by readers or writers",
-                    segment.bytes()
+                    "{} are on disk, and all memory is pinned by readers or writers",
+                    units::bytes(segment.bytes())
                 );
                 let remedy = format!(
                     "unpin some segments, read with fewer threads, or raise `{}`",
@@ -139,7 +140,7 @@ mod tests {
 
         let error = region.draft(10).expect_err("nowhere");
         assert!(matches!(error, Error::Io { .. }), "{error}");
-        assert!(error.to_string().contains("10 more"), "{error}");
+        assert!(error.to_string().contains("10 B more"), "{error}");
         let error = region.pin(0).expect_err("nowhere");
         assert!(error.is_no_space() && error.to_string().contains("unpin some"), "{error}");
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use warmset_platform::io::{DataFile, Publish};
+use warmset_platform::units;
 
 use crate::FRAME_BYTES;
 use crate::backing::Backing;
@@ -88,10 +89,11 @@ impl Store {
         if let Some(large) = entries.iter().find(|entry| entry.bytes > pool_bytes) {
             let needed = large.bytes.next_multiple_of(FRAME_BYTES as u64);
             return Err(Error::misuse(format!(
-                "{} has a segment of {} bytes: `{}` must be at least {needed}",
+                "{} has a segment of {}: `{}` must be at least {}",
                 path.display(),
-                large.bytes,
-                self.shared.config.names.budget_bytes_max
+                units::bytes(large.bytes),
+                self.shared.config.names.budget_bytes_max,
+                units::bytes(needed)
             )));
         }
         // The file that was checked, whatever has that name by now.

@@ -139,14 +139,15 @@ fn reserve_frames(bytes: usize, pages: PoolPages, names: &Names) -> Result<Reser
     let frames = (bytes / HUGE_PAGE_BYTES) as u64;
     match pages {
         PoolPages::Hugetlb => Reservation::hugetlb(bytes).map_err(|error| {
-            Error::config(
-                &names.huge_pages,
-                format!(
+            let problem = match error.kind() {
+                io::ErrorKind::Unsupported => format!("`hugetlb` is not to be had: {error}; use `auto`"),
+                _ => format!(
                     "`hugetlb` needs {frames} reserved 2 MiB pages for the budget ({error}); raise vm.nr_hugepages, \
                      lower `{}`, or use `auto`",
                     names.budget_bytes
                 ),
-            )
+            };
+            Error::config(&names.huge_pages, problem)
         }),
         PoolPages::Transparent | PoolPages::Base => {
             let range = Reservation::anonymous(bytes).map_err(|error| no_addresses(frames, &error, names))?;

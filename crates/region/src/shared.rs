@@ -24,6 +24,7 @@ use crate::regions::Regions;
 use crate::segment::{Moving, Segment};
 use crate::space::{LedgerGuard, Space};
 use crate::waiters::Waiters;
+use warmset_platform::units;
 
 pub(crate) struct Shared {
     pub config: Config,
@@ -133,7 +134,8 @@ impl Shared {
             }
             _ => "the most that it could be raised to when the store was opened",
         };
-        Err(Error::config(&names.budget_bytes, format!("{bytes} bytes is more than {pool_bytes}, {why}")))
+        let (wanted, pool) = (units::bytes(bytes), units::bytes(pool_bytes));
+        Err(Error::config(&names.budget_bytes, format!("{wanted} is more than {pool}, {why}")))
     }
 }
 

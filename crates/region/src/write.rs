@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use warmset_platform::io::{Op, Urgency};
+use warmset_platform::units;
 
 use crate::error::Error;
 use crate::fallback::{SlotFound, SlotWait};
@@ -109,8 +110,10 @@ impl Shared {
             SlotFound::LookAgain => return Ok(None),
             SlotFound::Refused => {
                 // Not `NoSpace`: what lies in frames or on disk has no part in it.
-                let why =
-                    format!("all memory for bytes in transit is in use ({bytes} more); seal some first");
+                let why = format!(
+                    "all memory for bytes in transit is in use ({} more); seal some first",
+                    units::bytes(bytes)
+                );
                 let error = io::Error::new(io::ErrorKind::OutOfMemory, why);
                 return Err(Error::io("buffer cached data", self.devices.names_of_dirs(), error));
             }

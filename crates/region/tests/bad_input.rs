@@ -38,7 +38,7 @@ fn budgets_that_cannot_be() {
         config.budget_bytes_max = max;
         refused(config)
     };
-    assert!(open(0, None).starts_with("budget_bytes: 0 bytes is less than one frame"));
+    assert!(open(0, None).starts_with("budget_bytes: 0 B is less than one frame"));
     assert!(open(FRAME - 1, None).starts_with("budget_bytes: "));
     assert!(open(1 << 50, None).contains("more than this process may use"));
     assert!(open(8 * FRAME, Some(4 * FRAME)).contains("is more than `budget_bytes_max`"));

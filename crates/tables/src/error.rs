@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
+use warmset_platform::units;
 
 /// An error of a store of tables.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +52,9 @@ pub enum Error {
     },
     /// It does not fit in the store's memory at once.
     #[error(
-        "{what} has {bytes} bytes, which do not fit in this store's memory of {memory_bytes} at once: {remedy}"
+        "{what} has {}, which do not fit in this store's memory of {} at once: {remedy}",
+        units::bytes(*bytes),
+        units::bytes(*memory_bytes)
     )]
     TooLarge {
         /// What.

@@ -18,7 +18,7 @@ use warmset_platform::tmpfs;
 
 use super::args::SetupArgs;
 use super::users;
-use crate::units;
+use warmset_platform::units;
 
 const MOUNTS: &str = "/mnt/warmset/direct";
 const SHARED_MEMORY: &str = "/dev/shm";

@@ -6,7 +6,7 @@ use warmset_platform::sysinfo::numa::{self, Node};
 use warmset_platform::sysinfo::{Root, kernel, memory_bound};
 
 use super::finding::{Finding, State};
-use crate::units::bytes;
+use warmset_platform::units::bytes;
 
 /// Judges memory, the limits on it, and swap.
 pub fn findings(root: &Root) -> Vec<Finding> {

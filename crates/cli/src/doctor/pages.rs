@@ -4,7 +4,7 @@ use warmset_platform::sysinfo::Root;
 use warmset_platform::sysinfo::pages::{self, HugetlbPool, TransparentPages};
 
 use super::finding::{Finding, State};
-use crate::units::bytes;
+use warmset_platform::units::bytes;
 
 /// The pool's frames have this size.
 const FRAME_BYTES: u64 = 2 << 20;

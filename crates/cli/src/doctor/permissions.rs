@@ -5,7 +5,7 @@ use warmset_platform::sysinfo::kernel;
 use warmset_platform::sysinfo::process::{self, CAP_PERFMON, CAP_SYS_ADMIN, CAP_SYS_NICE, Limits};
 
 use super::finding::{Finding, State};
-use crate::units::bytes;
+use warmset_platform::units::bytes;
 
 /// The store needs few files, a Spark executor many; the usual soft limit of 1024 is what runs out first.
 const FILES_MIN: u64 = 4096;

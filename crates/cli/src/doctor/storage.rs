@@ -9,7 +9,7 @@ use warmset_platform::sysinfo::disk::{self, Directory, Speed};
 
 use super::finding::{Finding, State};
 use crate::args::DoctorArgs;
-use crate::units::bytes;
+use warmset_platform::units::bytes;
 
 /// How long the disk is written, and then read.
 const MEASURE: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use warmset_prefetch::{Burst, Profile, Trigger, total_bytes};
 
 use crate::command::{line, printable};
-use crate::units;
+use warmset_platform::units;
 
 const COLUMNS: usize = 60;
 const ROWS: usize = 6;

@@ -8,7 +8,7 @@ use warmset_prefetch::{Learned, Options, Recorder, Store, Trigger, learn as lear
 use super::code_of;
 use crate::args::LearnArgs;
 use crate::command::{Command, printable};
-use crate::units;
+use warmset_platform::units;
 
 /// Records a program, or checks what starts its bursts if it was recorded before.
 pub fn learn(wanted: &LearnArgs) -> io::Result<ExitCode> {

@@ -16,7 +16,7 @@ pub use learn::learn;
 
 use crate::args::ProfileCommand;
 use crate::command::line;
-use crate::units;
+use warmset_platform::units;
 
 const STALE_SHARE_MAX: f64 = 0.1;
 

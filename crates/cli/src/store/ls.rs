@@ -9,7 +9,7 @@ use warmset_tables::{Directory, Entry, Kind};
 
 use super::{SCHEMA, time, write_json};
 use crate::command::printable;
-use crate::units;
+use warmset_platform::units;
 
 /// Columns of a table that a line names.
 const COLUMNS_MAX: usize = 4;

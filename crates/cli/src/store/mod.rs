@@ -17,7 +17,7 @@ use warmset_tables::Directory;
 pub use args::StoreCommand;
 
 use crate::command::printable;
-use crate::units;
+use warmset_platform::units;
 
 /// Version of the JSON of `ls` and `verify`.
 const SCHEMA: u32 = 1;

@@ -10,7 +10,7 @@ use warmset_tables::{Damage, Directory};
 use super::{SCHEMA, write_json};
 use crate::command::printable;
 use crate::progress::progress;
-use crate::units;
+use warmset_platform::units;
 
 /// Compares these names.
 pub fn run(directory: &Directory, names: &[String], as_json: bool) -> io::Result<ExitCode> {

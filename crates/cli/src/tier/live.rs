@@ -12,7 +12,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Table, Wrap};
 use warmset_tiering::{Counters, Daemon, Report};
 
 use crate::terminal::{self, Happened};
-use crate::units;
+use warmset_platform::units;
 
 const WARNINGS_MAX: usize = 5;
 /// Lines of the sums, with the frame and two that are broken.

@@ -8,7 +8,7 @@ use warmset_tiering::{Daemon, Report, SCHEMA};
 
 use super::args::TierArgs;
 use super::live::Live;
-use crate::units;
+use warmset_platform::units;
 
 /// Between two lines where nobody looks at a live view.
 const LINE_EVERY: Duration = Duration::from_secs(10);

@@ -14,7 +14,7 @@ use super::machine::{
 };
 use super::rates::{History, Rates};
 use crate::command::printable;
-use crate::units;
+use warmset_platform::units;
 
 /// Between two columns.
 const GAP: usize = 2;

@@ -31,6 +31,9 @@ public final class NativeStore {
    */
   public static native long memoryBeside(long ownBytes);
 
+  /** Gives what the C library keeps of freed memory back to the kernel; it may take some milliseconds. */
+  public static native void trimHeap();
+
   /**
    * Opens a store.
    *

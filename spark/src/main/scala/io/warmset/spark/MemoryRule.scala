@@ -22,7 +22,8 @@ object MemoryRule {
       "off-heap memory and 512 MiB; where several executors share a machine, of the share that " +
       "spark.executor.cores is of its CPUs; at least 64 MiB. On YARN and Kubernetes: what " +
       "spark.executor.memoryOverhead has beyond Spark's default (a tenth of the heap, at least 384 MiB; with Python or R on " +
-      "Kubernetes 40 %) and 16 MiB per task slot for writing (at least 128 MiB)."
+      "Kubernetes 40 %), 48 MiB per task slot for writing and aggregating (at least 128 MiB; with a larger " +
+      "spark.warmset.rowGroup as much more) and, where less than 4 GiB are left, up to 64 MiB for reading."
 
   /**
    * What the rule looks at, in bytes and counts.

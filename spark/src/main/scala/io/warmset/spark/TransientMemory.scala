@@ -1,10 +1,11 @@
 package io.warmset.spark
 
 import java.util.concurrent.ConcurrentLinkedQueue
-import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger, AtomicLong}
 
 import scala.collection.mutable.ArrayBuffer
 
+import io.warmset.region.{NativeLibrary, NativeStore}
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -75,6 +76,7 @@ object TransientMemory {
   private val allocated = new AtomicLong
   private val takes = new AtomicLong
   private val takesAtTrim = new AtomicLong
+  private val isFreed = new AtomicBoolean
 
   /** Bytes this process holds for transient use now, the kept chunks included. */
   def allocatedBytes: Long = allocated.get
@@ -86,17 +88,25 @@ object TransientMemory {
   /** What is kept at most where so many tasks run at a time. */
   private[spark] def keptBytesMax(slots: Int): Long = math.max(ChunksKeptMin, ChunksKeptPerSlot * slots) * ChunkBytes
 
-  /** Frees the kept chunks if nothing was taken since the call before. */
+  /** Frees the kept chunks if nothing was taken since the call before; what was freed meanwhile goes back to the kernel. */
   def trim(): Unit = {
     val now = takes.get
-    if (takesAtTrim.getAndSet(now) == now) freeKept()
+    if (takesAtTrim.getAndSet(now) == now) freeKept() else trimFreed()
   }
 
-  def freeKept(): Unit =
+  def freeKept(): Unit = {
     Iterator.continually(kept.poll()).takeWhile(_ != null).foreach { chunk =>
       keptCount.decrementAndGet()
       free(chunk)
     }
+    trimFreed()
+  }
+
+  /** Says that native memory was freed elsewhere. */
+  private[spark] def noteFreed(): Unit = isFreed.set(true)
+
+  /** The C library's allocator keeps most of it otherwise, in an arena per thread. */
+  private def trimFreed(): Unit = if (isFreed.getAndSet(false) && NativeLibrary.isLoaded) NativeStore.trimHeap()
 
   private def take(needed: Long): Chunk = {
     takes.incrementAndGet()
@@ -122,6 +132,7 @@ object TransientMemory {
 
   private def free(chunk: Chunk): Unit = {
     Platform.freeMemory(chunk.allocation)
+    noteFreed()
     allocated.addAndGet(-chunk.bytes)
   }
 }

@@ -47,4 +47,21 @@ class HandleEvictionSuite extends AnyFunSuite with WarmsetSession {
       table.unpersist(blocking = true)
     }
   }
+
+  test("handles that fill more than half of the memory go as other blocks do") {
+    val batchRows = "spark.sql.inMemoryColumnarStorage.batchSize"
+    spark.conf.set(batchRows, "10")
+    try {
+      val columns = (0 until 10).map(c => s"id * 1000003 % ${1000 + c} c$c")
+      val table = spark.range(0, 160000, 1, 8).selectExpr(columns: _*).cache()
+      val expected = table.selectExpr("sum(c0 + c9)").head()
+      val Seq(cached) = BlockAccess.rddBlocks(SparkEnv.get).collect { case RDDBlockId(rdd, _) => rdd }.distinct.toSeq
+      assert(blocks(cached) == 8 && inRegions(cached) == 8)
+      val (used, freed) = BlockAccess.free(BlockAccess.storageMemory / 2)
+      assert(used > Memory / 2, "handles fill less than this test is about")
+      assert(freed >= used / 2 && inRegions(cached) < 8)
+      assert(table.selectExpr("sum(c0 + c9)").head() == expected)
+      table.unpersist(blocking = true)
+    } finally spark.conf.unset(batchRows)
+  }
 }

@@ -7,6 +7,7 @@ import org.apache.spark.SparkException
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions._
 import org.apache.spark.storage.StorageLevel
+import org.apache.spark.unsafe.Platform
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Signals between a test and the tasks it runs, which are in the same process. */
@@ -218,6 +219,27 @@ class LifecycleSuite extends AnyFunSuite with WarmsetSession {
         .readTree(r.json).path("regions").asInt == 2))
     }
     df.unpersist(blocking = true)
+  }
+
+  test("memory that was kept for writing goes back to the kernel, not to the C library's allocator") {
+    val chunks = 24
+    def residentBytes = scala.util.Using.resource(scala.io.Source.fromFile("/proc/self/statm"))(_.mkString.split(' ')(1).toLong * 4096)
+    def written(): Seq[TransientMemory] = Seq.fill(chunks) {
+      val memory = new TransientMemory
+      Platform.setMemory(memory.allocate(TransientMemory.ChunkBytes), 1, TransientMemory.ChunkBytes)
+      memory
+    }
+    // The allocator takes chunks from its arenas once one was freed; the block above them keeps it from shrinking these.
+    written().foreach(_.close())
+    TransientMemory.freeKept()
+    val memories = written()
+    val above = Platform.allocateMemory(65536)
+    memories.foreach(_.close())
+    val before = residentBytes
+    TransientMemory.freeKept()
+    val after = residentBytes
+    Platform.freeMemory(above)
+    assert(before - after >= chunks * TransientMemory.ChunkBytes / 2, s"$before, then $after bytes are resident")
   }
 
   test("memory that data is written through is counted, and given back when no task takes it") {

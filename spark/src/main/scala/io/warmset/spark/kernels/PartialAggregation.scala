@@ -1,6 +1,7 @@
 package io.warmset.spark.kernels
 
 import io.warmset.columns.{NativeAggregate, WarmVector}
+import io.warmset.spark.TransientMemory
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -105,7 +106,10 @@ private[spark] final class PartialAggregation(
     outcome
   }
 
-  private def close(): Unit = if (isNative) NativeAggregate.close(handle)
+  private def close(): Unit = if (isNative) {
+    NativeAggregate.close(handle)
+    TransientMemory.noteFreed()
+  }
 }
 
 private[spark] object PartialAggregation {

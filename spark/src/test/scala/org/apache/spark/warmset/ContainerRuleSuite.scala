@@ -67,11 +67,11 @@ class ContainerRuleSuite extends AnyFunSuite {
       assert(ContainerRule.problem(warmset(), container()).exists(_.contains("memoryOverhead=14464m")))
       assert(container("spark.executor.memoryOverhead" -> "14464m").poolBytesMax == 10240 * MiB)
       val total = ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "20g"), container())
-      assert(total.exists(_.contains(s"memoryOverhead=${10240 + 512 + 3072}m")), total)
+      assert(total.exists(_.contains(s"memoryOverhead=${10240 + 1024 + 3072 + 128}m")), total)
     }
     val apart = kubernetes("spark.executor.memory" -> "10g", "spark.kubernetes.resource.type" -> "python",
       "spark.kubernetes.memoryOverheadFactor" -> "0.4", "spark.executor.pyspark.memory" -> "2g")
-    assert(ContainerRule.of(apart).get.poolBytesMax == (3072 - 128) * MiB)
+    assert(ContainerRule.of(apart).get.poolBytesMax == 2924 * MiB, "3072 less 128, and less 18 in which to read")
     assert(ContainerRule.of(kubernetes(Both.take(1) :+ ("spark.kubernetes.resource.type" -> "java"): _*)).get.workerBytes == 0)
   }
 
@@ -87,7 +87,8 @@ class ContainerRuleSuite extends AnyFunSuite {
     val container = ContainerRule.of(conf).get
     val machine = MemoryRule.Machine(512L << 30, 64, 8L << 30, 0, Some(4), Some(container))
     val budget = MemoryRule.budgetBytes(machine)
-    assert(budget == (5120 - 128) * MiB - 8192 * MiB / 10 / (2 * MiB) * (2 * MiB) - 2 * MiB)
+    assert(container.stagingBytes == 4 * 48 * MiB)
+    assert(budget == (5120 - 192) * MiB - 8192 * MiB / 10 / (2 * MiB) * (2 * MiB) - 2 * MiB)
     assert(budget + container.jvmBytes <= container.overheadBytes)
     assert(ContainerRule.problem(warmset(), container).isEmpty)
   }
@@ -95,7 +96,7 @@ class ContainerRuleSuite extends AnyFunSuite {
   test("containers of Spark's default size have no room, and the line that mends it is said") {
     val container = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g")).get
     val why = ContainerRule.problem(warmset(), container).get
-    assert(why.contains("have 409 MiB outside of the Java heap, of which the JVM needs 409.6 MiB, writing needs 128 MiB"), why)
+    assert(why.contains("have 409 MiB outside of the Java heap, less 409.6 MiB for the JVM, 128 MiB for tasks that write or aggregate"), why)
     assert(why.contains("--conf spark.executor.memoryOverhead=4634m"), why)
     val mended = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g",
       "spark.executor.memoryOverhead" -> "4634m")).get
@@ -107,9 +108,9 @@ class ContainerRuleSuite extends AnyFunSuite {
     val container = ContainerRule.of(conf).get
     assert(ContainerRule.problem(warmset("spark.warmset.memory" -> "384m"), container).isEmpty)
     val memory = ContainerRule.problem(warmset("spark.warmset.memory" -> "2g"), container).get
-    assert(memory.contains("memoryOverhead=2586m"), memory)
+    assert(memory.contains("memoryOverhead=2618m"), memory)
     assert(ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "4g"), container).isEmpty)
     val total = ContainerRule.problem(warmset("spark.warmset.totalMemory" -> "8g"), container).get
-    assert(total.contains("memoryOverhead=4608m"), total)
+    assert(total.contains("memoryOverhead=4634m"), total)
   }
 }
