@@ -168,8 +168,9 @@ object WarmsetConf {
       "set per session.")
 
   val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = true,
-    "Whether the keys of a broadcast join's small side reach the cached scan of the other side, which then gives " +
-      "no rows that the join would drop. With adaptive execution. May be set per session.")
+    "Whether join keys reach cached scans, which then give no rows that the join would drop: with adaptive execution " +
+      "those of a broadcast join's small side, and of joins of two large sides, as a Bloom filter, the keys of the side " +
+      "that has few of the other's by its statistics (`spark.warmset.statistics.enabled`). May be set per session.")
 
   val Kernels: ConfKey[Boolean] = boolean("kernels.enabled", default = true,
     "Whether partial aggregates directly above the filters and projections of a cached scan are computed in native code, " +

@@ -1,0 +1,264 @@
+package io.warmset.spark
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.BloomFilterAggregate
+import org.apache.spark.sql.catalyst.optimizer.ColumnPruning
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.columnar.warmset.CountedRelation
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.LongType
+import org.apache.spark.util.sketch.BloomFilter
+
+/**
+ * Adds `RuntimeFilters` to the rules that Spark's optimiser ends with. Joins of EXISTS and IN are made in its last batches, and
+ * an extension's rules come before these; a session's own come behind.
+ */
+private[spark] final class AddRuntimeFilters(session: SparkSession) extends (LogicalPlan => Unit) {
+  override def apply(plan: LogicalPlan): Unit = {
+    val methods = session.experimental
+    if (!methods.extraOptimizations.contains(RuntimeFilters)) methods.extraOptimizations :+= RuntimeFilters
+  }
+}
+
+/**
+ * Puts Bloom filters of join keys above cached scans: of the keys that the other side of a join has at most.
+ *
+ * Invariant: joins stay and decide. A filter lies only where the join drops rows without a match, and where nothing between
+ * scan and join depends on rows that the join drops. What a filter is made of gives all keys of its side, or more of them: it
+ * may leave out conditions and joins. A plan that was treated once is not changed again.
+ */
+object RuntimeFilters extends Rule[LogicalPlan] {
+  /** Of the distinct keys of a scan: with more of them, too many rows would stay. */
+  private val KeysShareMax = 0.3
+  /** The same below an aggregate, which native code would compute without the filter. */
+  private val KeysShareBelowAggregateMax = 0.05
+  /** Of the rows of the scan, those that are read for its filter. */
+  private val RowsReadMax = 5
+  /** Scans of fewer rows are not worth a query of their own. */
+  private val RowsMin = 200000
+  /** Spark's own limit is the same. */
+  private val KeysMax = 4000000L
+  private val FiltersMax = 10
+  /** Of keys that are taken for others: as `BloomFilter` has it by default. */
+  private val FalsePositives = 0.03
+
+  /**
+   * Rows with other keys do not come out of a join above.
+   *
+   * @param keys a plan with one column: all keys that the join lets pass, or more
+   * @param isApart whether a shuffle lies between that join and the plan: else `FilterCacheByJoins` hands the keys on
+   * @param shareMax of the distinct keys of a scan, how many these may be at most
+   */
+  private final case class Restriction(key: Attribute, keys: LogicalPlan, isApart: Boolean, shareMax: Double = KeysShareMax)
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (WarmsetConf.JoinFilters.read(conf) && !plan.isStreaming && plan.exists(_.isInstanceOf[CountedRelation])) {
+      new Pass().reduce(plan, Nil)
+    } else {
+      plan
+    }
+
+  private final class Pass {
+    private var filters = 0
+
+    /** The plan with filters above its scans. */
+    def reduce(plan: LogicalPlan, above: Seq[Restriction]): LogicalPlan = plan match {
+      case join: Join => reduceJoin(join, above)
+      case relation: CountedRelation => filtered(relation, Nil, above).fold[LogicalPlan](relation)(Filter(_, relation))
+      case Filter(own, relation: CountedRelation) =>
+        filtered(relation, conjuncts(Seq(own)), above).fold(plan)(more => Filter(And(own, more), relation))
+      case other => other.mapChildren { child =>
+        val most = if (other.isInstanceOf[Aggregate]) KeysShareBelowAggregateMax else KeysShareMax
+        reduce(child, above.flatMap(r => step(other, r.key).map(s => r.copy(key = s._2, shareMax = most.min(r.shareMax)))))
+      }
+    }
+
+    private def reduceJoin(join: Join, above: Seq[Restriction]): LogicalPlan = {
+      val isApart = isShuffled(join)
+      def passed(side: LogicalPlan) = above.flatMap { r =>
+        step(join, r.key).collect { case (child, a) if child eq side => r.copy(key = a, isApart = r.isApart || isApart) }
+      }
+      val (left, right) = (passed(join.left), passed(join.right))
+      val own = joinKeys(join).map { case (a, b) =>
+        val ofRight = if (dropsLeft(join.joinType)) keysOf(join.right, b, right) else None
+        val ofLeft = if (dropsRight(join.joinType)) keysOf(join.left, a, left) else None
+        // Not each by the other: the one with more keys would hardly take rows out.
+        val isRight = ofLeft.isEmpty || ofRight.exists(r => distinct(r).getOrElse(0L) <= ofLeft.flatMap(distinct).getOrElse(0L))
+        (ofRight.filter(_ => isRight).map(Restriction(a, _, isApart)), ofLeft.filter(_ => !isRight).map(Restriction(b, _, isApart)))
+      }
+      val (l, r) = (reduce(join.left, left ++ own.flatMap(_._1)), reduce(join.right, right ++ own.flatMap(_._2)))
+      if ((l eq join.left) && (r eq join.right)) join else join.copy(left = l, right = r)
+    }
+
+    /** The filters that are worth it on this scan, of which `own` are the conditions that it has. */
+    private def filtered(relation: CountedRelation, own: Seq[Expression], above: Seq[Restriction]): Option[Expression] = {
+      val known = relation.computeStats()
+      val rows = known.rowCount.getOrElse(BigInt(0))
+      if (rows < RowsMin) None
+      else {
+        val found = for {
+          of <- above.filter(r => r.isApart && !own.exists(has(_, r.key))).groupBy(_.key.exprId).values.toSeq
+          all <- known.attributeStats.get(of.head.key).flatMap(_.distinctCount).toSeq
+          (least, count) <- of.flatMap(r => distinct(r.keys).map(r -> _)).minByOption(_._2)
+          share = count / all.toDouble
+          if count <= KeysMax && share <= least.shareMax && rowsRead(least.keys) <= rows * RowsReadMax
+        } yield (share, least, count)
+        val taken = found.sortBy(_._1).take(FiltersMax - filters)
+        filters += taken.length
+        taken.map { case (_, least, count) => mayContain(least.keys, count, least.key) }.reduceOption(And)
+      }
+    }
+  }
+
+  /** Both sides are too large to be broadcast. */
+  private def isShuffled(join: Join): Boolean = !isSmall(join.left) && !isSmall(join.right)
+
+  private def isSmall(plan: LogicalPlan): Boolean = plan.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold
+
+  private def dropsLeft(of: JoinType): Boolean = of match {
+    case Inner | LeftSemi | RightOuter => true
+    case _ => false
+  }
+
+  /** Whether rows of the right side without a match make no difference. */
+  private def dropsRight(of: JoinType): Boolean = of match {
+    case Inner | LeftSemi | LeftAnti | LeftOuter => true
+    case _ => false
+  }
+
+  private def joinKeys(join: Join): Seq[(Attribute, Attribute)] = {
+    val (left, right) = (join.left.outputSet, join.right.outputSet)
+    conjuncts(join.condition.toSeq).collect {
+      case EqualTo(a: Attribute, b: Attribute) if left.contains(a) && right.contains(b) => (a, b)
+      case EqualTo(b: Attribute, a: Attribute) if left.contains(a) && right.contains(b) => (a, b)
+    }.filter { case (a, b) => JoinFilter.supports(a.dataType) && a.dataType == b.dataType }
+  }
+
+  private def conjuncts(of: Seq[Expression]): Seq[Expression] = of.flatMap {
+    case And(left, right) => conjuncts(Seq(left, right))
+    case other => Seq(other)
+  }
+
+  /** One step from an attribute of `plan` down to the child that it comes from, where rows may be taken out below as well. */
+  private def step(plan: LogicalPlan, key: Attribute): Option[(LogicalPlan, Attribute)] = plan match {
+    case Project(list, child) if list.forall(_.deterministic) => named(list, key).map(child -> _)
+    case Filter(condition, child) if condition.deterministic => Some(child -> key)
+    case sort: Sort => Some(sort.child -> key)
+    case aggregate: Aggregate if aggregate.aggregateExpressions.forall(_.deterministic) =>
+      named(aggregate.aggregateExpressions, key)
+        .filter(a => aggregate.groupingExpressions.exists(_.semanticEquals(a))).map(aggregate.child -> _)
+    case Join(left, _, Inner | LeftSemi | LeftAnti | LeftOuter, _, _) if left.outputSet.contains(key) => Some(left -> key)
+    case Join(_, right, Inner | RightOuter, _, _) if right.outputSet.contains(key) => Some(right -> key)
+    case _ => None
+  }
+
+  private def named(list: Seq[NamedExpression], key: Attribute): Option[Attribute] = list.collectFirst {
+    case a: Attribute if a.exprId == key.exprId => a
+    case alias @ Alias(a: Attribute, _) if alias.exprId == key.exprId => a
+  }
+
+  private def has(condition: Expression, key: Attribute): Boolean = condition.exists {
+    case BloomFilterMightContain(_, XxHash64(Seq(a: Attribute), _)) => a.exprId == key.exprId
+    case _ => false
+  }
+
+  /**
+   * What gives the keys of a side, or more: the cached scan that the key comes from with its filters, less what joins with
+   * small sides, and those `above`, drop.
+   */
+  private def keysOf(plan: LogicalPlan, key: Attribute, above: Seq[Restriction]): Option[LogicalPlan] = {
+    def rows(plan: LogicalPlan, key: Attribute, above: Seq[Restriction]): Option[(LogicalPlan, Attribute)] = plan match {
+      case relation: CountedRelation => Some(lessOthers(relation, above) -> key)
+      case Filter(condition, child) => rows(child, key, Nil).map { case (found, a) =>
+        val kept = conjuncts(Seq(condition)).filter(c => isPlain(c) && c.references.subsetOf(found.outputSet))
+        lessOthers(kept.reduceOption(And).fold(found)(Filter(_, found)), above) -> a
+      }
+      case join: Join => step(join, key).flatMap { case (own, a) =>
+        val other = if (own eq join.left) join.right else join.left
+        val isDropping = if (own eq join.left) dropsLeft(join.joinType) else dropsRight(join.joinType)
+        val more = if (!isDropping) Nil else joinKeys(join).flatMap { case (l, r) =>
+          val (mine, theirs) = if (own eq join.left) (l, r) else (r, l)
+          keysOf(other, theirs, above.filter(r => other.outputSet.contains(r.key))).map(Restriction(mine, _, isApart = false))
+        }
+        rows(own, a, above.filter(r => own.outputSet.contains(r.key)) ++ more)
+      }
+      case other => step(other, key).flatMap { case (child, a) =>
+        rows(child, a, above.flatMap(r => step(other, r.key).map(s => r.copy(key = s._2))))
+      }
+    }
+    rows(plan, key, above).map { case (found, a) => Project(Seq(a), found) }
+  }
+
+  /** Less the rows that small restrictions drop. */
+  private def lessOthers(plan: LogicalPlan, above: Seq[Restriction]): LogicalPlan =
+    above.filter(r => plan.outputSet.contains(r.key) && isSmall(r.keys) && isSelective(r.keys)).foldLeft(plan) { (found, r) =>
+      val keys = r.keys.output.head
+      // The same relation may be on both sides.
+      val (fresh, name) = if (found.outputSet.contains(keys)) {
+        val alias = Alias(keys, keys.name)()
+        (Project(Seq(alias), r.keys), alias.toAttribute)
+      } else (r.keys, keys)
+      Join(found, fresh, LeftSemi, Some(EqualTo(r.key, name)), JoinHint.NONE)
+    }
+
+  private def rowsRead(plan: LogicalPlan): BigInt = plan.collectLeaves().flatMap(_.stats.rowCount).sum
+
+  private def isSelective(plan: LogicalPlan): Boolean = plan.exists {
+    case Filter(condition, _) => conjuncts(Seq(condition)).exists(!_.isInstanceOf[IsNotNull])
+    case _: Join => true
+    case _ => false
+  }
+
+  private def isPlain(condition: Expression): Boolean = condition.deterministic &&
+    !condition.exists(e => e.isInstanceOf[SubqueryExpression] || e.isInstanceOf[UserDefinedExpression])
+
+  /** How many keys there are, as Spark's cost-based optimiser estimates them, whether or not the session uses it. */
+  private def distinct(keys: LogicalPlan): Option[Long] = {
+    val conf = SQLConf.get.clone()
+    conf.setConf(SQLConf.CBO_ENABLED, true)
+    val found = SQLConf.withExistingConf(conf)(estimable(keys).clone().stats)
+    found.rowCount.map { rows =>
+      found.attributeStats.get(keys.output.head).flatMap(_.distinctCount).fold(rows)(_.min(rows)).max(1).toLong
+    }
+  }
+
+  /**
+   * Without the conditions that Spark guesses, and with joins of which it estimates what they drop: below filters, which it
+   * takes to leave as small a part of a column's values as they leave of the rows.
+   */
+  private def estimable(plan: LogicalPlan): LogicalPlan = plan.transformUp {
+    case Filter(condition, child) =>
+      conjuncts(Seq(condition)).filter(isEstimated).reduceOption(And).fold(child)(Filter(_, child))
+    case Join(left, keys, LeftSemi, condition, hint) =>
+      def inner(of: LogicalPlan) = Join(of, Aggregate(keys.output, keys.output, keys), Inner, condition, hint)
+      left match {
+        case Filter(own, child) => Filter(own, inner(child))
+        case other => inner(other)
+      }
+  }
+
+  private def isEstimated(condition: Expression): Boolean = condition match {
+    case And(left, right) => isEstimated(left) && isEstimated(right)
+    case Or(left, right) => isEstimated(left) && isEstimated(right)
+    case Not(child) => isEstimated(child)
+    case In(_: Attribute, list) => list.forall(_.foldable)
+    case InSet(_: Attribute, _) | IsNull(_: Attribute) | IsNotNull(_: Attribute) => true
+    case comparison: BinaryComparison => (comparison.left, comparison.right) match {
+      case (_: Attribute, other) => other.foldable
+      case (other, _: Attribute) => other.foldable
+      case _ => false
+    }
+    case _ => false
+  }
+
+  private def mayContain(keys: LogicalPlan, count: Long, key: Attribute): Expression = {
+    val hash = new XxHash64(Seq(keys.output.head))
+    val bits = BloomFilter.optimalNumOfBits(count, FalsePositives)
+    val filter = new BloomFilterAggregate(hash, Literal(count, LongType), Literal(bits, LongType)).toAggregateExpression()
+    val one = Aggregate(Nil, Seq(Alias(filter, "bloomFilter")()), keys)
+    BloomFilterMightContain(ScalarSubquery(ColumnPruning(one)), new XxHash64(Seq(key)))
+  }
+}

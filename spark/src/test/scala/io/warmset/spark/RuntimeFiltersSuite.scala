@@ -1,0 +1,164 @@
+package io.warmset.spark
+
+import scala.util.Random
+
+import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.catalyst.expressions.BloomFilterMightContain
+import org.apache.spark.sql.classic.{Dataset => ClassicDataset}
+import org.scalatest.funsuite.AnyFunSuite
+
+/** Keys of one side of a shuffled join in the scans of the other side: the same rows, and filters where they can be. */
+class RuntimeFiltersSuite extends AnyFunSuite with WarmsetSession {
+  private val Rows = 210000L
+  private val Enabled = "spark.warmset.joinFilters.enabled"
+  private val Broadcast = "spark.sql.autoBroadcastJoinThreshold"
+
+  override protected def settings: Map[String, String] = Map(
+    "spark.sql.shuffle.partitions" -> "2", Broadcast -> "-1", Enabled -> "true", "spark.warmset.statistics.enabled" -> "true")
+
+  /** Facts of two dimensions, and dimensions of one another. */
+  private def tables(): Unit = if (!spark.catalog.tableExists("facts") || !spark.catalog.isCached("facts")) Seq(
+    "facts" -> spark.range(0, Rows, 1, 2).selectExpr("id", "if(id % 11 = 0, null, id * 7 % 20000) d", "id % 5000 e",
+      "cast(id * 7 % 20000 as int) i", "date_add(date'2000-01-01', cast(id * 7 % 20000 as int)) day", "id % 97 v"),
+    "others" -> spark.range(0, Rows, 1, 2).selectExpr("id * 3 % 60000 d", "id % 20000 o", "id % 89 w"),
+    "dims" -> spark.range(0, 20000, 1, 2).selectExpr("id d", "cast(id as int) i", "date_add(date'2000-01-01', cast(id as int)) day",
+      "id % 50 g", "concat('n', id % 40) name"),
+    "ends" -> spark.range(0, 5000, 1, 1).selectExpr("id e", "id % 50 g", "id % 25 h"),
+    "groups" -> spark.range(0, 50, 1, 1).selectExpr("id g", "id % 5 part")
+  ).foreach { case (name, df) =>
+    df.cache().count()
+    df.createOrReplaceTempView(name)
+  }
+
+  private def filters(df: DataFrame): Int = df.asInstanceOf[ClassicDataset[Row]].queryExecution.optimizedPlan
+    .collect { case node => node.expressions.map(_.collect { case f: BloomFilterMightContain => f }.size).sum }.sum
+
+  private def answer(df: DataFrame): Seq[String] = df.collect().map((r: Row) => r.toString).toSeq.sorted
+
+  private def withSetting[T](key: String, value: String)(body: => T): T = {
+    val before = spark.conf.get(key)
+    spark.conf.set(key, value)
+    try body
+    finally spark.conf.set(key, before)
+  }
+
+  /** The answers with filters and without are the same; gives the number of filters. */
+  private def compare(query: String, isEmpty: Boolean = false): Int = {
+    tables()
+    val df = spark.sql(query)
+    val got = answer(df)
+    withSetting(Enabled, "false") {
+      val plain = spark.sql(query)
+      assert(filters(plain) == 0)
+      assert(got == answer(plain), query)
+    }
+    assert(got.isEmpty == isEmpty, query)
+    filters(df)
+  }
+
+  private val Few = "(select * from dims where g = 7)"
+
+  for ((kind, left, right) <- Seq(("join", 1, 1), ("left join", 0, 1), ("right join", 1, 0), ("full join", 0, 0),
+      ("left semi join", 1, 1), ("left anti join", 0, 1))) {
+    test(s"$kind: where rows without a match make no difference, they are taken out") {
+      val columns = if (kind.contains("semi") || kind.contains("anti")) "count(*), sum(a.d)" else "count(*), sum(a.d), sum(b.d), sum(b.v)"
+      assert(compare(s"select $columns from $Few a $kind facts b on a.d = b.d") == right)
+      val others = if (kind.contains("semi") || kind.contains("anti")) "count(*), sum(a.v)" else "count(*), sum(a.v), sum(b.g)"
+      assert(compare(s"select $others from facts a $kind $Few b on a.d = b.d") == left)
+    }
+  }
+
+  test("keys of other types, several keys, and keys that are computed") {
+    for (key <- Seq("i", "day")) assert(compare(s"select count(*), sum(v) from facts a join $Few b on a.$key = b.$key") == 1)
+    assert(compare(s"select count(*) from facts a join $Few b on a.d = b.d and a.i = b.i") == 2)
+    assert(compare(s"select count(*) from facts a join $Few b on a.d + 1 = b.d") == 0)
+    assert(compare("select count(*) from facts a join (select * from dims where name = 'n3') b on a.d = b.d") == 1)
+  }
+
+  test("an empty side, and a side that has most of the keys") {
+    assert(compare("select a.id from facts a join (select * from dims where g = 51) b on a.d = b.d", isEmpty = true) == 1)
+    assert(compare("select count(*) from facts a join dims b on a.d = b.d") == 0)
+    assert(compare("select count(*) from facts a join (select * from dims where g < 40) b on a.d = b.d") == 0)
+    // What Spark guesses is not believed.
+    assert(compare("select count(*) from facts a join (select * from dims where name like '%3' or d < i) b on a.d = b.d") == 0)
+  }
+
+  test("exists and not exists, of the same table") {
+    val both = s"""select count(*), sum(f.v) from facts f join $Few d on f.d = d.d
+      where exists (select * from others o where o.d = f.d and o.w <> f.v)
+        and not exists (select * from others x where x.d = f.d and x.w > f.v + 80)"""
+    // Of a side that is not small, nothing is joined to what the keys are taken from.
+    assert(compare(both) == 1)
+    assert(withSetting(Broadcast, "1m")(compare(both)) == 3)
+    assert(compare(s"select count(*) from $Few a where d not in (select if(w = 100, null, o) from others)") == 0)
+    assert(compare(s"select count(*) from $Few a where exists (select 1 from others o where o.o = a.d) or g < 3") == 0)
+  }
+
+  test("below aggregates by the key, and not below what depends on other rows") {
+    val rare = "(select * from dims where g = 7 and name = 'n7')"
+    assert(compare(s"select count(*), sum(s) from (select d, sum(v) s from facts group by d having sum(v) > 3) a join $rare b on a.d = b.d") == 1)
+    assert(compare(s"select count(*) from (select d + 1 d, count(*) n from facts group by d + 1) a join $rare b on a.d = b.d") == 0)
+    assert(compare(s"select sum(r) from (select d, row_number() over (partition by e order by id) r from facts) a join $rare b on a.d = b.d") == 0)
+    assert(compare(s"select count(*) from (select * from facts order by id limit 205000) a join $rare b on a.d = b.d") == 0)
+    assert(compare(s"select count(*) from (select d from facts union all select o from others) a join $rare b on a.d = b.d") == 0)
+    assert(compare(s"select count(*), sum(p) from (select d x, rand(3) p from facts) a join $rare b on a.x = b.d") == 0)
+    assert(compare(s"select count(*), sum(x) from (select d x, v from facts where v > 3 order by v) a join $rare b on a.x = b.d") == 1)
+  }
+
+  test("what a small side drops is known behind it, over several joins") {
+    withSetting(Broadcast, "8k") {
+      val chain = """select count(*), sum(f.v), sum(o.w) from facts f join others o on f.d = o.d
+        join dims on dims.d = o.d join groups on dims.g = groups.g where groups.part = 3 and f.id % 3 = 0"""
+      assert(compare(chain) >= 1)
+      assert(compare(chain.replace("groups.part = 3", "groups.part >= 0")) == 0)
+    }
+  }
+
+  test("without adaptive execution, and in a view that is cached itself") {
+    withSetting("spark.sql.adaptive.enabled", "false") {
+      assert(compare(s"select count(*), sum(v) from facts a join $Few b on a.d = b.d") == 1)
+    }
+    val joined = spark.sql(s"select a.d, v from facts a join $Few b on a.d = b.d").cache()
+    assert(joined.count() == spark.sql(s"select count(*) from facts where d is not null and d % 50 = 7").head().getLong(0))
+    joined.unpersist(blocking = true)
+  }
+
+  test("a plan that has its filters is left alone") {
+    tables()
+    val plan = spark.sql(s"select count(*) from facts a join $Few b on a.d = b.d").asInstanceOf[ClassicDataset[Row]]
+      .queryExecution.optimizedPlan
+    assert(RuntimeFilters(plan) eq plan)
+  }
+
+  test("random joins of five tables") {
+    val random = new Random(7)
+    def one[T](of: Seq[T]): T = of(random.nextInt(of.length))
+    val wheres = Seq("f.v < 5", "dims.g = 3", "dims.g in (1, 2)", "groups.part = 2", "ends.h = 4", "ends.g is not null",
+      "f.day < date'2000-03-01'", "o.w = 7", "dims.name = 'n9'", "f.d is not null", "1 = 1")
+    val kinds = Seq("join", "join", "join", "left join", "right join", "left semi join", "left anti join", "full join")
+    var found = 0
+    for (_ <- 1 to 20) withSetting(Broadcast, one(Seq("-1", "8k", "300k"))) {
+      val (kind, other) = (one(kinds), one(kinds))
+      val hidden = Seq(kind, other).exists(k => k.contains("semi") || k.contains("anti"))
+      val right = if (hidden) "" else ", sum(o.w), sum(dims.g)"
+      val extra = random.nextInt(3) match {
+        case 0 => ""
+        case 1 => " join ends on f.e = ends.e join groups on ends.g = groups.g"
+        case _ => " join groups on dims.g = groups.g"
+      }
+      val more = if (hidden && extra.contains("dims.g")) "" else extra
+      val conditions = Seq.fill(2)(one(wheres)).filter { w =>
+        val table = w.takeWhile(_ != '.')
+        table match {
+          case "dims" | "o" => !hidden
+          case "groups" | "ends" => more.contains(table)
+          case _ => true
+        }
+      }
+      val inner = if (random.nextBoolean()) one(Seq("g = 5", "g < 4", "d < 300", "name = 'n1'")) else "true"
+      found += compare(s"""select count(*), sum(f.v)$right from facts f $kind others o on f.d = o.d
+        $other (select * from dims where $inner) dims on f.d = dims.d $more where ${(conditions :+ "true").mkString(" and ")}""")
+    }
+    assert(found > 5, "hardly any query had a filter")
+  }
+}
