@@ -337,7 +337,7 @@ mod tests {
     fn before_linux_5_14_there_are_no_reserved_huge_pages_and_others_are_touched() {
         std::thread::spawn(|| {
             forget_populate_write();
-            let refused = Reservation::hugetlb(HUGE_PAGE_BYTES).err().expect("its touch could be a signal");
+            let refused = Reservation::hugetlb(HUGE_PAGE_BYTES).expect_err("its touch could be a signal");
             assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
             let range = Reservation::anonymous(HUGE_PAGE_BYTES).expect("reserve");
             // SAFETY: the range is ours.
