@@ -37,11 +37,13 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   private val KeysShareBelowAggregateMax = 0.05
   /** Of the rows of the scan, those that are read for its filter. */
   private val RowsReadMax = 5
-  /** Scans of fewer rows are not worth a query of their own. */
-  private val RowsMin = 200000
+  /** Scans of fewer rows are not worth a query of their own. Tests have small tables. */
+  @volatile private[spark] var rowsMin = 200000
   /** Spark's own limit is the same. */
   private val KeysMax = 4000000L
   private val FiltersMax = 10
+  /** Of rows, those that match a pattern, and of groups, those that HAVING lets pass: a guess, of which Spark makes none. */
+  private val GuessedShare = 0.1
   /** Of keys that are taken for others: as `BloomFilter` has it by default. */
   private val FalsePositives = 0.03
 
@@ -97,7 +99,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     private def filtered(relation: CountedRelation, own: Seq[Expression], above: Seq[Restriction]): Option[Expression] = {
       val known = relation.computeStats()
       val rows = known.rowCount.getOrElse(BigInt(0))
-      if (rows < RowsMin) None
+      if (rows < rowsMin) None
       else {
         val found = for {
           of <- above.filter(r => r.isApart && !own.exists(has(_, r.key))).groupBy(_.key.exprId).values.toSeq
@@ -172,6 +174,8 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   private def keysOf(plan: LogicalPlan, key: Attribute, above: Seq[Restriction]): Option[LogicalPlan] = {
     def rows(plan: LogicalPlan, key: Attribute, above: Seq[Restriction]): Option[(LogicalPlan, Attribute)] = plan match {
       case relation: CountedRelation => Some(lessOthers(relation, above) -> key)
+      case Filter(condition, aggregate: Aggregate) if comparesResults(condition, aggregate) && isPlain(condition) &&
+          step(aggregate, key).isDefined && isScan(aggregate.child) => Some(plan -> key)
       case Filter(condition, child) => rows(child, key, Nil).map { case (found, a) =>
         val kept = conjuncts(Seq(condition)).filter(c => isPlain(c) && c.references.subsetOf(found.outputSet))
         lessOthers(kept.reduceOption(And).fold(found)(Filter(_, found)), above) -> a
@@ -204,6 +208,21 @@ object RuntimeFilters extends Rule[LogicalPlan] {
       Join(found, fresh, LeftSemi, Some(EqualTo(r.key, name)), JoinHint.NONE)
     }
 
+  /** HAVING, of what its aggregate computes: the shuffle of the aggregate is run once for its keys and for the query. */
+  private def comparesResults(condition: Expression, aggregate: Aggregate): Boolean = conjuncts(Seq(condition)).exists {
+    case comparison: BinaryComparison =>
+      val keys = AttributeSet(aggregate.groupingExpressions.flatMap(_.references))
+      isEstimated(comparison) && comparison.references.nonEmpty && comparison.references.intersect(keys).isEmpty
+    case _ => false
+  }
+
+  private def isScan(plan: LogicalPlan): Boolean = plan match {
+    case _: CountedRelation => true
+    case Filter(condition, child) => isPlain(condition) && isScan(child)
+    case Project(list, child) => list.forall(isPlain) && isScan(child)
+    case _ => false
+  }
+
   private def rowsRead(plan: LogicalPlan): BigInt = plan.collectLeaves().flatMap(_.stats.rowCount).sum
 
   private def isSelective(plan: LogicalPlan): Boolean = plan.exists {
@@ -215,13 +234,18 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   private def isPlain(condition: Expression): Boolean = condition.deterministic &&
     !condition.exists(e => e.isInstanceOf[SubqueryExpression] || e.isInstanceOf[UserDefinedExpression])
 
-  /** How many keys there are, as Spark's cost-based optimiser estimates them, whether or not the session uses it. */
+  /**
+   * How many keys there are, as Spark's cost-based optimiser estimates them, whether or not the session uses it, and by
+   * `GuessedShare`.
+   */
   private def distinct(keys: LogicalPlan): Option[Long] = {
     val conf = SQLConf.get.clone()
     conf.setConf(SQLConf.CBO_ENABLED, true)
     val found = SQLConf.withExistingConf(conf)(estimable(keys).clone().stats)
+    val share = math.pow(GuessedShare, guessed(keys))
     found.rowCount.map { rows =>
-      found.attributeStats.get(keys.output.head).flatMap(_.distinctCount).fold(rows)(_.min(rows)).max(1).toLong
+      val distinct = found.attributeStats.get(keys.output.head).flatMap(_.distinctCount).fold(rows)(_.min(rows))
+      math.max(1L, (distinct.toDouble * share).toLong)
     }
   }
 
@@ -239,6 +263,14 @@ object RuntimeFilters extends Rule[LogicalPlan] {
         case other => inner(other)
       }
   }
+
+  private def guessed(plan: LogicalPlan): Int = plan.collect {
+    case Filter(condition, aggregate: Aggregate) if comparesResults(condition, aggregate) => 1
+    case Filter(condition, _) => conjuncts(Seq(condition)).count {
+      case _: StringPredicate | _: Like => true
+      case _ => false
+    }
+  }.sum
 
   private def isEstimated(condition: Expression): Boolean = condition match {
     case And(left, right) => isEstimated(left) && isEstimated(right)

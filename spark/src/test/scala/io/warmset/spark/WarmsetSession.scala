@@ -61,12 +61,18 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
     finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
   }
 
+  /** From how many rows on scans get runtime filters in this suite. */
+  protected def filteredRowsMin: Int = usualRowsMin
+  private val usualRowsMin = RuntimeFilters.rowsMin
+
   override def beforeAll(): Unit = {
     super.beforeAll()
+    RuntimeFilters.rowsMin = filteredRowsMin
     spark = newSession()
   }
 
   override def afterAll(): Unit = {
+    RuntimeFilters.rowsMin = usualRowsMin
     try {
       if (spark != null) spark.stop()
       SparkSession.clearActiveSession()
