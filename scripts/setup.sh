@@ -130,6 +130,8 @@ base() {
     [ -z "$problem" ] || problems+=("$problem")
     [ ${#problems[@]} -eq 0 ] && return
     for problem in "${problems[@]}"; do say "$problem"; done
+    mapfile -t missing < <(test_packages; direct_packages; has qemu-system-x86_64 || echo qemu-system-x86)
+    is_root || [ ${#missing[@]} -eq 0 ] || say "the tests (make test) use as well: ${missing[*]}"
     exit 1
 }
 
@@ -149,16 +151,19 @@ check_tools() {
 }
 
 # The tab in the Spark UI is tested in a headless browser; the README's commands use jq.
-test_tools() {
-    local missing=()
-    has jq || missing+=(jq)
+test_packages() {
+    has jq || echo jq
     if ! has chromium && ! has chromium-browser && ! has google-chrome; then
         # Ubuntu's packages of this name only lead to a snap, which brings its own driver.
-        if [ "$(. /etc/os-release && echo "$ID")" = ubuntu ]; then missing+=(chromium-browser); else missing+=(chromium chromium-driver); fi
+        if [ "$(. /etc/os-release && echo "$ID")" = ubuntu ]; then echo chromium-browser; else echo chromium; echo chromium-driver; fi
     elif has chromium && ! has chromedriver && [ "$(command -v chromium)" = /usr/bin/chromium ]; then
-        missing+=(chromium-driver)
+        echo chromium-driver
     fi
-    packages "${missing[@]}"
+}
+
+test_tools() {
+    # shellcheck disable=SC2046 # Words are packages.
+    packages $(test_packages)
 }
 
 has_blas() {
@@ -261,21 +266,28 @@ emulated() {
 }
 
 # What the benchmark of the direct path drives.
+fio_packages() {
+    local package
+    for package in fio sqlite3; do has "$package" || echo "$package"; done
+}
+
 fio_and_sqlite() {
-    local missing=()
-    has fio || missing+=(fio)
-    has sqlite3 || missing+=(sqlite3)
-    packages "${missing[@]}"
+    # shellcheck disable=SC2046 # Words are packages.
+    packages $(fio_packages)
 }
 
 # What the tests of the direct path run on it; those whose program is missing are skipped by name.
-direct_tools() {
-    local tool package missing=()
-    base
-    for package in fio sqlite3; do has "$package" || missing+=("$package"); done
-    has go || missing+=(golang-go)
+direct_packages() {
+    fio_packages
+    has go || echo golang-go
     # pjdfstest is linked with it.
-    [ -e /usr/include/sys/acl.h ] || missing+=(libacl1-dev)
+    [ -e /usr/include/sys/acl.h ] || echo libacl1-dev
+}
+
+direct_tools() {
+    local tool missing
+    base
+    mapfile -t missing < <(direct_packages)
     if has apt-get && is_root; then
         packages "${missing[@]}"
     elif [ ${#missing[@]} -gt 0 ]; then

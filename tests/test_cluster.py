@@ -6,8 +6,10 @@ node. Afterwards nothing is left in the directories where executors kept data.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from e2e import paths
 from e2e.child import ScenarioFailed, SparkChild, StartFailed
 from e2e.cluster import Cluster, await_true, standalone
 from e2e.launch import Launch
-from harness.groups import memory_group, why_none
+from harness.groups import memory_cgroup, why_none
 
 VERSION = "4.2"
 ROWS_SUM = sum(range(2_400_000))
@@ -38,7 +40,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield running
 
 
-def connect(launch: Launch, cluster: Cluster, conf: dict[str, str], **options: Any) -> SparkChild:
+def connect(launch: Launch, cluster: Cluster, conf: Mapping[str, str | None], **options: Any) -> SparkChild:
     """A driver whose executors run on the cluster."""
     settings = CLUSTER_CONF | {"spark.master": cluster.url, "spark.warmset.dir": str(cluster.workdir / "regions")}
     return launch(VERSION, settings | conf, **options)
@@ -152,32 +154,44 @@ def test_the_containers_of_the_page_on_clusters_have_the_pool_that_it_names(laun
 
 
 @pytest.mark.usefixtures("only_with_plugin")
-def test_executors_in_containers_of_their_own_are_not_killed(launch: Launch, tmp_path: Path) -> None:
-    """Two executors in memory cgroups of the size that Kubernetes is asked for, with the pool that they have there."""
+@pytest.mark.parametrize("sized", ["as Kubernetes is asked", "by the cgroup"])
+def test_executors_in_containers_of_their_own_are_not_killed(launch: Launch, tmp_path: Path, sized: str) -> None:
+    """Two executors in memory cgroups of the size that Kubernetes is asked for. Their pools are what cached data gets
+    there, or with no key set what an executor finds in its cgroup."""
     container = {"spark.executor.memory": "512m", "spark.executor.memoryOverhead": "768m"}
+    shown = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
     with launch.warm(VERSION) as driver:
         heap, overhead, pool = driver.call("spread.container", conf=container)
-    assert pool == 256 << 20, "768 MiB, less 384 for the JVM and 128 for writing"
+    assert pool == 194 << 20, "768 MiB, less 384 for the JVM, 128 for tasks and 62 to read through"
+    if sized == "by the cgroup":
+        settings = container | {"spark.warmset.memory": None, "spark.executor.cores": None}
+        # 60 % of what heap and 512 MiB leave; of the heap, the JVM does not count a survivor space.
+        pools = range(152 << 20, 170 << 20)
+    else:
+        settings, pools = container | {"spark.warmset.memory": str(pool)}, range(pool, pool + 1)
     with (
-        memory_group("executor-0", heap + overhead) as first,
-        memory_group("executor-1", heap + overhead) as second,
+        memory_cgroup("executor-0", heap + overhead) as first,
+        memory_cgroup("executor-1", heap + overhead) as second,
     ):
         if first is None or second is None:
             pytest.skip(why_none())
         groups = (first, second)
         with (
             standalone(VERSION, tmp_path / "cluster", [group.directory for group in groups]) as cluster,
-            connect(launch, cluster, container | {"spark.warmset.memory": str(pool)}) as child,
+            connect(launch, cluster, settings | shown) as child,
         ):
             application = child.hello["application"]
-            # 600 MB, which is more than both pools hold; each executor also feeds a Python process in its container.
-            seen = child.call("storage.larger_than_memory", rows=36_000_000, keep=True, seconds_max=300)
+            # 480 MB, which is more than both pools hold; each executor also feeds a Python process in its container.
+            seen = child.call("storage.larger_than_memory", rows=30_000_000, keep=True, seconds_max=300)
             await_true(lambda: len(cluster.executors(application)) == 2, "both executors run", 30)
             started = {executor.id for executor in cluster.executors(application)}
             fill(child, tmp_path / "made")
             child.call("spread.scan")
             assert all(seen["right"]) and seen["groups"] == 9
             assert started == {"0", "1"}, "an executor was replaced"
+            with urllib.request.urlopen(f"{child.call('ui.url')}/warmset/json/", timeout=10) as answer:
+                executors = json.load(answer)["executors"]
+            assert all(executor["stats"]["budget_bytes"] in pools for executor in executors), executors
             peaks = [group.peak_bytes() for group in groups]
-            assert all(peak and peak > pool for peak in peaks), f"the executors did not run in their groups: {peaks}"
+            assert all(peak and peak > pools[0] for peak in peaks), f"the executors did not run in their groups: {peaks}"
             assert [group.kills() for group in groups] == [0, 0]

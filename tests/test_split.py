@@ -15,7 +15,7 @@ import pytest
 from e2e import paths
 from e2e.cluster import await_true, standalone
 from e2e.launch import Launch
-from harness.groups import memory_group, why_none
+from harness.groups import memory_cgroup, why_none
 
 MIB = 1 << 20
 # A heap that grows is seen within a tenth of a second; what the pool then gives up and is dirty, it writes first: some
@@ -151,7 +151,7 @@ HOLDS = "held = b'x' * int(input()); print(len(held), flush=True); input()"
 
 def test_what_else_a_container_holds_is_not_given_out(launch: Launch) -> None:
     total, limit, others = 1100 * MIB, 1800 * MIB, 700 * MIB
-    with memory_group("split", limit) as group:
+    with memory_cgroup("split", limit) as group:
         if group is None:
             pytest.skip(why_none())
         enter = ["sh", "-c", f'echo $$ > {group.directory}/cgroup.procs; exec "$0" "$@"']

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.engines import Spec
-from harness.groups import MemoryGroup, memory_group
+from harness.groups import MemoryCgroup, memory_cgroup
 from harness.process import Engine, EngineDied
 from harness.progress import Progress
 from harness.queries import Query
@@ -32,7 +32,7 @@ class Player:
     spec: Spec
     limit_bytes: int
     engine: Engine | None = None
-    group: MemoryGroup | None = None
+    group: MemoryCgroup | None = None
     materialise: dict | None = None
     timings: dict[str, list[dict]] = field(default_factory=dict)
     answers: dict[str, list] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def fit_together(limits_bytes: Sequence[int]) -> bool:
 def open_player(stack: ExitStack, spec: Spec, limit_bytes: int, logs: Path, scratch: Path) -> Player:
     """Starts the engine; it is closed when the stack is."""
     player = Player(spec, limit_bytes)
-    player.group = stack.enter_context(memory_group(spec.name, limit_bytes))
+    player.group = stack.enter_context(memory_cgroup(spec.name, limit_bytes))
     player.engine = Engine(spec, logs / f"{spec.name}.log", scratch / spec.name, player.group)
     stack.callback(player.engine.close)
     stack.callback(player.note_peak)

@@ -36,7 +36,7 @@ class Place:
     files: Files
 
 
-class MemoryGroup:
+class MemoryCgroup:
     """One group with a limit. Processes are put in with `enter`, called between fork and exec."""
 
     def __init__(self, place: Place, directory: Path, limit_bytes: int) -> None:
@@ -65,7 +65,7 @@ class MemoryGroup:
 
 
 @contextmanager
-def memory_group(name: str, limit_bytes: int) -> Iterator[MemoryGroup | None]:
+def memory_cgroup(name: str, limit_bytes: int) -> Iterator[MemoryCgroup | None]:
     """A group of that limit, or `None` where this process may not make one (see `why_none`)."""
     place = find_place()
     if place is None:
@@ -75,7 +75,7 @@ def memory_group(name: str, limit_bytes: int) -> Iterator[MemoryGroup | None]:
     directory.mkdir()
     try:
         (directory / place.files.limit).write_text(str(limit_bytes))
-        yield MemoryGroup(place, directory, limit_bytes)
+        yield MemoryCgroup(place, directory, limit_bytes)
     finally:
         remove(directory)
 

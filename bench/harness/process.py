@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from harness.engines import Spec
-from harness.groups import MemoryGroup
+from harness.groups import MemoryCgroup
 from harness.machine import ROOT
 
 
@@ -39,7 +39,7 @@ class EngineDied(Exception):
 class Engine:
     """The parent's end of one child."""
 
-    def __init__(self, spec: Spec, log: Path, scratch: Path, group: MemoryGroup | None) -> None:
+    def __init__(self, spec: Spec, log: Path, scratch: Path, group: MemoryCgroup | None) -> None:
         self.spec = spec
         self.log = log
         self.group = group

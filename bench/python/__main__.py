@@ -17,7 +17,7 @@ from pathlib import Path
 import figures
 from figures import COLUMNS, EPOCHS, ORDERS
 from harness.ending import end_in_order
-from harness.groups import find_place, memory_group, why_none
+from harness.groups import find_place, memory_cgroup, why_none
 from harness.keeping import Keeper, Unfinished
 from harness.machine import ROOT, Run, commit, describe, disk_speed, read_ahead
 from harness.progress import Progress
@@ -122,7 +122,7 @@ def child(way: str, order: str, source: Path, kept: dict) -> dict:
     directory.mkdir()
     command = [str(PACKAGE), str(WORKER), way, order, str(source), str(directory)]
     command += [str(EPOCHS), str(kept["memory_bytes"])]
-    with memory_group(f"{way}-{order.replace(' ', '-')}", kept["limit_bytes"]) as group:
+    with memory_cgroup(f"{way}-{order.replace(' ', '-')}", kept["limit_bytes"]) as group:
         if group is None:
             raise RuntimeError(why_none())
         done = subprocess.run(command, capture_output=True, text=True, preexec_fn=group.enter)

@@ -17,12 +17,12 @@ def _needs_groups():
         pytest.skip(groups.why_none())
 
 
-def run_in(group: groups.MemoryGroup, code: str) -> int:
+def run_in(group: groups.MemoryCgroup, code: str) -> int:
     return subprocess.run([sys.executable, "-c", code], preexec_fn=group.enter, check=False).returncode
 
 
 def test_a_process_beyond_the_limit_is_killed_and_the_group_says_so():
-    with groups.memory_group("kill", 64 * MIB) as group:
+    with groups.memory_cgroup("kill", 64 * MIB) as group:
         assert run_in(group, "b'x' * (8 << 20)") == 0
         assert group.kills() == 0
         assert run_in(group, "b'x' * (256 << 20)") == -9
@@ -33,7 +33,7 @@ def test_a_process_beyond_the_limit_is_killed_and_the_group_says_so():
 
 
 def test_a_group_is_removed_when_its_body_fails():
-    with pytest.raises(RuntimeError), groups.memory_group("fail", 64 * MIB) as group:
+    with pytest.raises(RuntimeError), groups.memory_cgroup("fail", 64 * MIB) as group:
         directory = group.directory
         raise RuntimeError
     assert not directory.exists()

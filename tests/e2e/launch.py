@@ -42,19 +42,20 @@ class Launch:
     # JVMs without a session, by Spark's version; at most one.
     _idle: dict[str, SparkChild] = field(default_factory=dict)
 
-    def conf(self, workdir: Path, conf: Mapping[str, str], plugin: bool) -> dict[str, str]:
-        """The settings of a driver; without the plugin none of ours are among them."""
+    def conf(self, workdir: Path, conf: Mapping[str, str | None], plugin: bool) -> dict[str, str]:
+        """The settings of a driver; without the plugin none of ours are among them. One of None is left out."""
         settings = dict(BASE_CONF)
         if plugin and not self.stock:
             settings |= PLUGIN_CONF | {"spark.warmset.dir": str(workdir / "regions")}
             settings["spark.jars"] = str(paths.plugin_jar())
-            return settings | dict(conf)
-        return settings | {key: value for key, value in conf.items() if not key.startswith("spark.warmset.")}
+        else:
+            conf = {key: value for key, value in conf.items() if not key.startswith("spark.warmset.")}
+        return {key: value for key, value in (settings | dict(conf)).items() if value is not None}
 
     def __call__(
         self,
         version: str,
-        conf: Mapping[str, str] | None = None,
+        conf: Mapping[str, str | None] | None = None,
         *,
         plugin: bool = True,
         workdir: Path | None = None,

@@ -148,9 +148,12 @@ def test_without_root_all_that_is_missing_is_named_at_once(tmp_path: Path) -> No
     machine.has("python3", "exit 1")
     done = machine.setup("base")
     assert done.returncode == 1
-    apt, rust = done.stderr.splitlines()
+    apt, rust, tests = done.stderr.splitlines()
     assert apt.endswith("install --no-install-recommends build-essential python3 python3-venv maven")
     assert "please install Rust 1.85" in rust
+    assert "make test" in tests and all(
+        f" {name}" in tests for name in ("jq", "chromium", "fio", "golang-go", "qemu-system-x86")
+    )
 
 
 def test_a_newer_python_beside_an_old_one_is_found_by_its_name(machine: Machine) -> None:

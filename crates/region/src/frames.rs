@@ -127,7 +127,7 @@ impl FrameMap {
     /// what an owner's frame costs; `None` stands for a frame that cannot be had.
     pub fn cheapest_run(&self, frames: u64, cost: impl Fn(Key) -> Option<u64>) -> Option<u64> {
         let first = self.movable.find(frames)?;
-        let end = self.total.min(first + frames.max(COMPARED_MAX));
+        let end = (self.owners.len() as u64).min(first + frames.max(COMPARED_MAX));
         let (mut best, mut sum, mut begin) = (None::<(u64, u64)>, 0, first);
         let mut costs = std::collections::VecDeque::new();
         let mut last = None;
@@ -271,6 +271,18 @@ mod tests {
         assert_eq!(map.cheapest_run(3, |key| (key < 6).then_some(1)), Some(0));
         assert_eq!(map.cheapest_run(8, cost), None);
         assert_eq!((map.movable_run(8), map.movable_run(7)), (None, Some(0)));
+    }
+
+    #[test]
+    fn the_run_that_costs_least_may_end_with_the_last_frame_of_the_last_pool() {
+        let mut map = FrameMap::numbered(&FrameNumbers::of([(0, 2), (1 << 30, 2)]));
+        assert_eq!([0; 4].map(|_| map.take(1)), [Some(0), Some(1), Some(3), Some(4)]);
+        map.assign(0, 1, 0);
+        map.assign(3, 2, 1);
+        map.set_movable(0, 1, true);
+        map.set_movable(3, 2, true);
+        assert_eq!(map.cheapest_run(2, |_| Some(1)), Some(3));
+        assert_eq!(map.cheapest_run(1, |key| Some(9 - u64::from(key))), Some(3));
     }
 
     #[test]

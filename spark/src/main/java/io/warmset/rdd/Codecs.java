@@ -64,10 +64,10 @@ final class Codecs {
       if (PrimitiveArrays.is(type)) return PrimitiveArrays.codec(type);
       return new ArrayCodec(type.getComponentType());
     }
-    if (Enum.class.isAssignableFrom(type)) return EnumCodec.of(type);
+    if (Enum.class.isAssignableFrom(type)) return ValueCodecs.EnumCodec.of(type);
     // Immutable, and the same for many elements: kept once per partition.
     if (type == Class.class || type == StructType.class || ClassTag.class.isAssignableFrom(type)) {
-      return new ConstantCodec(type);
+      return new ValueCodecs.ConstantCodec(type);
     }
     ClassCodec value = ValueCodecs.of(type);
     return value != null ? value : ScalaCodecs.of(type);

@@ -63,7 +63,7 @@ public final class ElementCoder {
   private final Map<Object, Integer> constantNumbers = new IdentityHashMap<>();
   private final Map<StructType, Integer> schemaNumbers = new HashMap<>();
   private final SharedReferences references = new SharedReferences();
-  private final TableRoom tableRoom;
+  private final TableBudget.Room tableRoom;
   final RepeatedStrings strings;
   final RepeatedDoubles doubles;
   private volatile ClassCodec[] codecs = {};
@@ -78,7 +78,7 @@ public final class ElementCoder {
    */
   public ElementCoder(ElementFallbacks fallbacks, TableBudget tables) {
     this.fallbacks = fallbacks;
-    tableRoom = new TableRoom(tables);
+    tableRoom = new TableBudget.Room(tables);
     strings = new RepeatedStrings(tableRoom);
     doubles = new RepeatedDoubles(tableRoom);
   }

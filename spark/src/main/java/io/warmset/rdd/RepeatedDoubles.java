@@ -16,14 +16,14 @@ final class RepeatedDoubles {
   private static final int LOOKS_MAX = 16;
   private static final Unsafe U = Raw.U;
 
-  private final TableRoom room;
+  private final TableBudget.Room room;
   private volatile double[] table = {};
   private int count;
   // Null while nothing is written.
   private DistinctDoubles codes;
   private SeenBefore seen;
 
-  RepeatedDoubles(TableRoom room) {
+  RepeatedDoubles(TableBudget.Room room) {
     this.room = room;
   }
 

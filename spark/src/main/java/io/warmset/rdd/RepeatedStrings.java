@@ -20,14 +20,14 @@ final class RepeatedStrings {
   /** Of a string, its array and its place in the table, besides its characters. */
   private static final int ENTRY_BYTES = 56;
 
-  private final TableRoom room;
+  private final TableBudget.Room room;
   private volatile String[] table = {};
   private int count;
   // Null while nothing is written.
   private Map<String, Integer> words;
   private SeenBefore seen;
 
-  RepeatedStrings(TableRoom room) {
+  RepeatedStrings(TableBudget.Room room) {
     this.room = room;
   }
 

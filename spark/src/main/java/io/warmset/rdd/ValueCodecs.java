@@ -6,7 +6,7 @@ import java.util.Map;
 
 import sun.misc.Unsafe;
 
-/** Boxed primitives, strings and big numbers: values whose identity nobody may rely on. */
+/** Boxed primitives, strings, big numbers, constants: values whose identity nobody may rely on. */
 final class ValueCodecs {
   private static final Unsafe U = Raw.U;
 
@@ -127,5 +127,56 @@ final class ValueCodecs {
   /** The codec of a class of values; null for every other class. */
   static ClassCodec of(Class<?> type) {
     return ALL.get(type);
+  }
+
+  /** Immutable objects that many elements share: the coder keeps them, elements hold a number. */
+  static final class ConstantCodec extends Value {
+    private final Class<?> type;
+
+    ConstantCodec(Class<?> type) {
+      this.type = type;
+    }
+
+    @Override
+    void write(Object value, ByteSink sink, ElementCoder coder) {
+      Raw.U.putInt(sink.reserve(4), coder.constant(value));
+    }
+
+    @Override
+    Object read(ByteSource source, ElementCoder coder) {
+      int number = Raw.U.getInt(source.take(4));
+      return ElementCoder.checked(coder.constantAt(number, source), type, source);
+    }
+  }
+
+  /** Constants of a Java enum, by their place in it. */
+  static final class EnumCodec extends Value {
+    private final Object[] constants;
+
+    private EnumCodec(Object[] constants) {
+      this.constants = constants;
+    }
+
+    /** The class may be that of one constant with a body of its own. */
+    static ClassCodec of(Class<?> type) {
+      Class<?> at = type;
+      while (at != null && !at.isEnum()) at = at.getSuperclass();
+      if (at == null) return new ClassCodec.None(type.getName() + " is no enum", false);
+      return new EnumCodec(at.getEnumConstants());
+    }
+
+    @Override
+    void write(Object value, ByteSink sink, ElementCoder coder) {
+      Raw.U.putInt(sink.reserve(4), ((Enum<?>) value).ordinal());
+    }
+
+    @Override
+    Object read(ByteSource source, ElementCoder coder) {
+      int ordinal = Raw.U.getInt(source.take(4));
+      if (ordinal < 0 || ordinal >= constants.length) {
+        throw source.damaged("constant " + ordinal + " of an enum of " + constants.length);
+      }
+      return constants[ordinal];
+    }
   }
 }

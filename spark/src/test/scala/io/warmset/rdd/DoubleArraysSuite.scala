@@ -18,7 +18,7 @@ class DoubleArraysSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     values.toSeq.map(java.lang.Double.doubleToRawLongBits)
 
   /** Without room for any. */
-  private def repeated = new RepeatedDoubles(new TableRoom(new TableBudget(0)))
+  private def repeated = new RepeatedDoubles(new TableBudget.Room(new TableBudget(0)))
 
   private def written(values: Array[Double]): Array[Byte] = {
     val sink = new ByteSink(1)

@@ -1,5 +1,7 @@
 package io.warmset.spark.kernels
 
+import com.fasterxml.jackson.databind.JsonNode
+
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -13,48 +15,47 @@ import org.apache.spark.unsafe.types.UTF8String
  * @param column the number of a column
  */
 private final class ConditionCompiler(
-    node: String => Int,
+    node: JsonNode => Int,
     value: Expression => Int,
     presence: Attribute => Int,
     column: Attribute => Int) {
   import ConditionCompiler._
   import KernelCompiler._
+  import PlanJson._
 
   /** The node of a predicate. */
   def apply(e: Expression): Int = e match {
     case And(left, right) => both(apply(left), apply(right))
-    case Or(left, right) => node(s"""{"or":{"left":${apply(left)},"right":${apply(right)}}}""")
+    case Or(left, right) => node(variant("or", "left" -> apply(left), "right" -> apply(right)))
     case Not(child) => not(apply(child))
     case IsNotNull(a: Attribute) => hasValue(presence(a))
     case IsNotNull(child) => hasValue(value(child))
     case IsNull(child) => not(apply(IsNotNull(child)))
-    case TextPattern(a, patterns) => node(s"""{"text_matches":{"column":${column(a)},"patterns":${list(patterns)}}}""")
+    case TextPattern(a, patterns) => node(variant("text_matches", "column" -> column(a), "patterns" -> patterns))
     case In(of, values) if values.forall { case Literal(v, _) => v != null; case _ => false } =>
       anyOf(of, values.map(_.asInstanceOf[Literal].value))
     case InSet(of, values) if !values.contains(null) => anyOf(of, values.toSeq)
-    case Bounded(of, range) => node(s"""{"within":{"of":${value(of)},"bounds":${boundsJson(range)}}}""")
+    case Bounded(of, range) => node(variant("within", "of" -> value(of), "bounds" -> boundsOf(range)))
     case compared: BinaryComparison => comparison(compared)
     case other => unknown(s"filter $other")
   }
 
-  def both(left: Int, right: Int): Int = node(s"""{"and":{"left":$left,"right":$right}}""")
+  def both(left: Int, right: Int): Int = node(variant("and", "left" -> left, "right" -> right))
 
-  def hasValue(of: Int): Int = node(s"""{"has_value":{"of":$of}}""")
+  def hasValue(of: Int): Int = node(variant("has_value", "of" -> of))
 
-  private def not(of: Int): Int = node(s"""{"not":{"of":$of}}""")
+  private def not(of: Int): Int = node(variant("not", "of" -> of))
 
   private def anyOf(of: Expression, values: Seq[Any]): Int =
     if (bounds(of.dataType).isEmpty) unknown(s"filter $of in a list")
-    else node(s"""{"any_of":{"of":${value(of)},"values":${list(values.map(v => s""""${wholeValue(v)}""""))}}}""")
+    else node(variant("any_of", "of" -> value(of), "values" -> values.map(wholeValue(_).toString)))
 
   private def comparison(e: BinaryComparison): Int = {
     val compared = e.left.dataType
     if (compared != e.right.dataType || (compared != DoubleType && bounds(compared).isEmpty)) unknown(s"filter $e")
     val name = nameOf(e).getOrElse(unknown(s"filter $e"))
-    node(s"""{"compare":{"comparison":"$name","left":${value(e.left)},"right":${value(e.right)}}}""")
+    node(variant("compare", "comparison" -> name, "left" -> value(e.left), "right" -> value(e.right)))
   }
-
-  private def list(parts: Iterable[String]): String = parts.mkString("[", ",", "]")
 
   /** A whole number compared with a literal: between which numbers it is. */
   object Bounded {
@@ -70,6 +71,7 @@ private final class ConditionCompiler(
 
 private object ConditionCompiler {
   import KernelCompiler.isText
+  import PlanJson.record
 
   private def nameOf(e: BinaryComparison): Option[String] = e match {
     case _: EqualTo => Some("equal")
@@ -93,7 +95,7 @@ private object ConditionCompiler {
 
   /** A column of text in binary collation, and what it is to be like one of. */
   private object TextPattern {
-    def unapply(e: Expression): Option[(Attribute, Seq[String])] = e match {
+    def unapply(e: Expression): Option[(Attribute, Seq[JsonNode])] = e match {
       case EqualTo(of, Text(v)) => whole(of, Seq(v))
       case EqualTo(Text(v), of) => whole(of, Seq(v))
       case In(of, values) if values.nonEmpty && values.forall(Text.is) => whole(of, values.collect { case Text(v) => v })
@@ -106,15 +108,14 @@ private object ConditionCompiler {
     }
 
     /** The column, or its first characters, are one of these. */
-    private def whole(of: Expression, texts: Seq[UTF8String]): Option[(Attribute, Seq[String])] = of match {
+    private def whole(of: Expression, texts: Seq[UTF8String]): Option[(Attribute, Seq[JsonNode])] = of match {
       case Column(a) => Some(a -> texts.map(pattern("is", _)))
       case Substring(Column(a), Literal(1, IntegerType), Literal(length: Int, IntegerType)) if length > 0 =>
         Some(a -> texts.filter(_.numChars <= length).map(v => pattern(if (v.numChars == length) "begins" else "is", v)))
       case _ => None
     }
 
-    private def pattern(how: String, text: UTF8String): String =
-      s"""{"$how":${text.getBytes.map(_ & 0xFF).mkString("[", ",", "]")}}"""
+    private def pattern(how: String, text: UTF8String): JsonNode = record(how -> text.getBytes.toSeq.map(_ & 0xFF))
   }
 
   private object Column {

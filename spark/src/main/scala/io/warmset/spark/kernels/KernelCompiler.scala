@@ -5,6 +5,8 @@ import java.math.MathContext
 import scala.collection.mutable
 import scala.util.control.{NoStackTrace, NonFatal}
 
+import com.fasterxml.jackson.databind.JsonNode
+
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.util.CollationFactory
@@ -18,7 +20,8 @@ import org.apache.spark.unsafe.types.UTF8String
  * to batch by batch. What is not known here is refused, with the reason.
  */
 private[spark] object KernelCompiler {
-  import KernelPlan.keyJson
+  import KernelPlan.keyField
+  import PlanJson._
 
   private final class Unknown(val reason: String) extends RuntimeException(reason) with NoStackTrace
 
@@ -36,8 +39,8 @@ private[spark] object KernelCompiler {
       keys.foreach(writer.key)
       conditions.flatMap(conjuncts).foreach(writer.filter)
       val buffers = aggregates.flatMap(writer.aggregate)
-      val fields = keys.map(k => keyJson(writer.keyNumber(k), k.dataType)) ++ buffers.map(_.json)
-      Right(KernelPlan(writer.json(fields), fields.length))
+      val fields = keys.map(k => keyField(writer.keyNumber(k), k.dataType)) ++ buffers.map(_.field)
+      Right(KernelPlan(writer.plan(fields).toString, fields.length))
     } catch {
       case refused: Unknown => Left(refused.reason)
       // What may be left out must not make a query fail.
@@ -87,10 +90,10 @@ private[spark] object KernelCompiler {
     case _ => false
   }
 
-  def boundsJson(of: (BigInt, BigInt)): String = s"""{"least":"${of._1}","greatest":"${of._2}"}"""
+  def boundsOf(of: (BigInt, BigInt)): JsonNode = record("least" -> of._1.toString, "greatest" -> of._2.toString)
 
-  private def wholeBounds(dataType: DataType): String =
-    boundsJson(bounds(dataType).getOrElse(unknown(s"type ${dataType.sql}")))
+  private def wholeBounds(dataType: DataType): JsonNode =
+    boundsOf(bounds(dataType).getOrElse(unknown(s"type ${dataType.sql}")))
 
   def wholeValue(value: Any): BigInt = value match {
     case v: Decimal => BigInt(v.toJavaBigDecimal.unscaledValue)
@@ -102,24 +105,22 @@ private[spark] object KernelCompiler {
 private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Groups) {
   import KernelCompiler._
   import KernelPlan._
+  import PlanJson._
 
-  private val nodes = mutable.LinkedHashMap.empty[String, Int]
-  private val filters = mutable.LinkedHashSet.empty[String]
-  private val slots = mutable.LinkedHashMap.empty[String, Int]
+  private val nodes = mutable.LinkedHashMap.empty[JsonNode, Int]
+  private val filters = mutable.LinkedHashSet.empty[JsonNode]
+  private val slots = mutable.LinkedHashMap.empty[JsonNode, Int]
 
   private val keyColumns = mutable.ArrayBuffer.empty[Int]
   private val keyNodes = mutable.ArrayBuffer.empty[Int]
 
-  def json(fields: Seq[String]): String =
-    s"""{"columns":${input.length},"nodes":${list(nodes.keys)},"filters":${list(filters)},""" +
-      s""""keys":${list(keyColumns)},"key_nodes":${list(keyNodes)},"group_bytes":${groups.bytesMax},""" +
-      s""""aggregates":${list(slots.keys)},"output":${list(fields)}}"""
+  def plan(fields: Seq[JsonNode]): JsonNode = record(
+    "columns" -> input.length, "nodes" -> nodes.keys, "filters" -> filters, "keys" -> keyColumns, "key_nodes" -> keyNodes,
+    "group_bytes" -> groups.bytesMax, "aggregates" -> slots.keys, "output" -> fields)
 
-  private def list(parts: Iterable[Any]): String = parts.mkString("[", ",", "]")
+  private def node(of: JsonNode): Int = nodes.getOrElseUpdate(of, nodes.size)
 
-  private def node(json: String): Int = nodes.getOrElseUpdate(json, nodes.size)
-
-  private def slot(json: String): Int = slots.getOrElseUpdate(json, slots.size)
+  private def slot(of: JsonNode): Int = slots.getOrElseUpdate(of, slots.size)
 
   private def column(a: Attribute): Int = {
     val at = input.indexWhere(_.exprId == a.exprId)
@@ -151,12 +152,12 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
   /** A whole number or a double. */
   private def value(e: Expression): Int = e match {
     case Alias(child, _) => value(child)
-    case a: Attribute if a.dataType == DoubleType => node(s"""{"double":{"column":${column(a)}}}""")
-    case a: Attribute => node(s"""{"whole":{"column":${column(a)},"bounds":${wholeBounds(a.dataType)}}}""")
+    case a: Attribute if a.dataType == DoubleType => node(variant("double", "column" -> column(a)))
+    case a: Attribute => node(variant("whole", "column" -> column(a), "bounds" -> wholeBounds(a.dataType)))
     case Literal(null, _) => unknown("a literal that is null")
     case Literal(v: Double, DoubleType) =>
-      node(s"""{"double_literal":{"bits":${java.lang.Double.doubleToRawLongBits(v)}}}""")
-    case Literal(v, of) if bounds(of).isDefined => node(s"""{"whole_literal":{"value":"${wholeValue(v)}"}}""")
+      node(variant("double_literal", "bits" -> java.lang.Double.doubleToRawLongBits(v)))
+    case Literal(v, of) if bounds(of).isDefined => node(variant("whole_literal", "value" -> wholeValue(v).toString))
     case UnscaledValue(child) => value(child)
     case sum: Add => arithmetic("add", sum)
     case difference: Subtract => arithmetic("subtract", difference)
@@ -165,7 +166,7 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
     case UnaryMinus(child, _) if e.dataType == DoubleType => doubles("multiply", value(Literal(-1.0)), value(child))
     case _: UnaryMinus if isRoundedByMinus(e.dataType) => unknown(s"$e, which Spark rounds to $MinusDigitsMax digits")
     case UnaryMinus(child, _) => whole("subtract", value(Literal(0L)), value(child), e.dataType)
-    case DatePart(part, date) => node(s"""{"date_part":{"part":"$part","of":${value(date)}}}""")
+    case DatePart(part, date) => node(variant("date_part", "part" -> part, "of" -> value(date)))
     case If(condition, yes, no) => choice(e, Seq(condition -> yes), Some(no))
     case CaseWhen(branches, otherwise) => choice(e, branches, otherwise)
     case Coalesce(Seq(only)) => value(only)
@@ -183,7 +184,7 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
   }
 
   private def chosen(condition: Int, yes: Int, no: Option[Int]): Int =
-    node(s"""{"choice":{"condition":$condition,"then":$yes,"otherwise":${no.fold("null")(_.toString)}}}""")
+    node(variant("choice", "condition" -> condition, "then" -> yes, "otherwise" -> no))
 
   private object DatePart {
     def unapply(e: Expression): Option[(String, Expression)] = (e match {
@@ -211,27 +212,27 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
   }
 
   private def doubles(operator: String, left: Int, right: Int): Int =
-    node(s"""{"double_arithmetic":{"operator":"$operator","left":$left,"right":$right}}""")
+    node(variant("double_arithmetic", "operator" -> operator, "left" -> left, "right" -> right))
 
   private def whole(operator: String, left: Int, right: Int, of: DataType): Int =
-    node(s"""{"arithmetic":{"operator":"$operator","left":$left,"right":$right,"bounds":${wholeBounds(of)}}}""")
+    node(variant("arithmetic", "operator" -> operator, "left" -> left, "right" -> right, "bounds" -> wholeBounds(of)))
 
   /** The same decimal with more digits behind the point. */
   private def scaled(of: Int, more: Int): Int =
     if (more == 0) {
       of
     } else {
-      val power = node(s"""{"whole_literal":{"value":"${BigInt(10).pow(more)}"}}""")
-      node(s"""{"arithmetic":{"operator":"multiply","left":$of,"right":$power,"bounds":$WideBounds}}""")
+      val power = node(variant("whole_literal", "value" -> BigInt(10).pow(more).toString))
+      node(variant("arithmetic", "operator" -> "multiply", "left" -> of, "right" -> power, "bounds" -> WideBounds))
     }
 
-  private val WideBounds = boundsJson((-BigInt(2).pow(127), BigInt(2).pow(127) - 1))
+  private val WideBounds = boundsOf((-BigInt(2).pow(127), BigInt(2).pow(127) - 1))
 
   /** To a type that holds every value of the type before; else as it is refused. */
   private def converted(cast: Cast): Int = (cast.child.dataType, cast.dataType) match {
     case (from, to) if from == to => value(cast.child)
     case (ByteType | ShortType | IntegerType | LongType, DoubleType) =>
-      node(s"""{"to_double":{"of":${value(cast.child)}}}""")
+      node(variant("to_double", "of" -> value(cast.child)))
     case (ByteType | ShortType | IntegerType, ShortType | IntegerType | LongType) if Cast.canUpCast(cast.child.dataType, cast.dataType) =>
       value(cast.child)
     case (from @ (ByteType | ShortType | IntegerType | LongType), to: DecimalType)
@@ -246,20 +247,20 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
   /** A row counts where it is true. */
   def filter(e: Expression): Unit = filters ++= (e match {
     case Literal(true, BooleanType) => None
-    case IsNotNull(a: Attribute) => Some(s"""{"present":{"node":${presence(a)}}}""")
-    case conditions.Bounded(of, range) => Some(s"""{"within":{"node":${value(of)},"bounds":${boundsJson(range)}}}""")
+    case IsNotNull(a: Attribute) => Some(variant("present", "node" -> presence(a)))
+    case conditions.Bounded(of, range) => Some(variant("within", "node" -> value(of), "bounds" -> boundsOf(range)))
     // Nulls in the list make an answer null, never true.
     case In(of, values) => Some(isTrue(conditions(In(of, values.filter { case Literal(null, _) => false; case _ => true }))))
     case InSet(of, values) => Some(isTrue(conditions(InSet(of, values.filter(_ != null)))))
     case other => Some(isTrue(conditions(other)))
   })
 
-  private def isTrue(condition: Int): String = s"""{"within":{"node":$condition,"bounds":${boundsJson((1, 1))}}}"""
+  private def isTrue(condition: Int): JsonNode = variant("within", "node" -> condition, "bounds" -> boundsOf((1, 1)))
 
   private val conditions: ConditionCompiler = new ConditionCompiler(node, value, presence, column)
 
   private def presence(a: Attribute): Int =
-    if (a.dataType == DoubleType || isWhole(a)) value(a) else node(s"""{"presence":{"column":${column(a)}}}""")
+    if (a.dataType == DoubleType || isWhole(a)) value(a) else node(variant("presence", "column" -> column(a)))
 
   /** What the buffers of one aggregate hold. */
   def aggregate(e: AggregateExpression): Seq[Buffer] = {
@@ -272,8 +273,8 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
       case sum: Sum => summed(sum, of(sum.child))
       case average: Average => averaged(average, of(average.child))
       case count: Count => Seq(CountOf(counted(count, counts)))
-      case least: Min => Seq(OrNull(slot(s"""{"least":{"node":${of(least.child)}}}"""), least.dataType))
-      case greatest: Max => Seq(OrNull(slot(s"""{"greatest":{"node":${of(greatest.child)}}}"""), greatest.dataType))
+      case least: Min => Seq(OrNull(slot(variant("least", "node" -> of(least.child))), least.dataType))
+      case greatest: Max => Seq(OrNull(slot(variant("greatest", "node" -> of(greatest.child))), greatest.dataType))
       case other => unknown(s"function ${other.prettyName}")
     }
     if (buffers.map(_.dataType) != e.aggregateFunction.aggBufferAttributes.map(_.dataType)) {
@@ -284,12 +285,12 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
 
   private def summed(sum: Sum, child: Int): Seq[Buffer] = sum.dataType match {
     case of: DecimalType =>
-      val at = slot(s"""{"sum":{"node":$child,"bounds":${wholeBounds(of)}}}""")
+      val at = slot(variant("sum", "node" -> child, "bounds" -> wholeBounds(of)))
       Seq(OrZero(at, of), IsEmpty(at))
     case LongType =>
       // Without errors on overflow, Spark's sums wrap.
-      val limit = if (sum.evalContext.evalMode == EvalMode.LEGACY) "null" else wholeBounds(LongType)
-      Seq(OrNull(slot(s"""{"sum":{"node":$child,"bounds":$limit}}"""), LongType))
+      val limit = if (sum.evalContext.evalMode == EvalMode.LEGACY) None else Some(wholeBounds(LongType))
+      Seq(OrNull(slot(variant("sum", "node" -> child, "bounds" -> limit)), LongType))
     case DoubleType if sum.child.dataType == DoubleType => Seq(OrNull(doubleSum(child), DoubleType))
     case other => unknown(s"a sum of type ${other.sql}")
   }
@@ -298,18 +299,18 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
     case of: DecimalType =>
       val sum = average.sumDataType
       if (scaleOf(sum) != of.scale) unknown(s"$average, whose sum is rounded")
-      val at = slot(s"""{"sum":{"node":$child,"bounds":${wholeBounds(sum)}}}""")
+      val at = slot(variant("sum", "node" -> child, "bounds" -> wholeBounds(sum)))
       Seq(OrZero(at, sum), CountOf(at))
     case DoubleType =>
       val at = doubleSum(child)
       Seq(OrZero(at, DoubleType), CountOf(at))
     case ByteType | ShortType | IntegerType | LongType =>
-      val at = doubleSum(node(s"""{"to_double":{"of":$child}}"""))
+      val at = doubleSum(node(variant("to_double", "of" -> child)))
       Seq(OrZero(at, DoubleType), CountOf(at))
     case other => unknown(s"an average of type ${other.sql}")
   }
 
-  private def doubleSum(of: Int): Int = slot(s"""{"double_sum":{"node":$of}}""")
+  private def doubleSum(of: Int): Int = slot(variant("double_sum", "node" -> of))
 
   private def counted(count: Count, counts: Option[Int]): Int = {
     val of = count.children match {
@@ -319,6 +320,6 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
       case _ => unknown(s"$count of several columns")
     }
     val node = counts.fold(of)(is => chosen(conditions.both(is, conditions.hasValue(of)), value(Literal(1L)), None))
-    slot(s"""{"count":{"node":$node}}""")
+    slot(variant("count", "node" -> node))
   }
 }

@@ -1,5 +1,8 @@
 package io.warmset.spark.kernels
 
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.JsonNodeFactory
+
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.Platform
@@ -30,6 +33,8 @@ private[spark] final case class KernelPlan(json: String, fields: Int) {
 }
 
 private[spark] object KernelPlan {
+  import PlanJson.variant
+
   private val LengthBytes = 8
 
   /** How long native code keeps groups: until they take so much memory. */
@@ -46,34 +51,34 @@ private[spark] object KernelPlan {
     def dataType: DataType
 
     /** As `warmset_kernels::Field` reads it. */
-    def json: String
+    def field: JsonNode
   }
 
   /** Null where no row had a value. */
   final case class OrNull(slot: Int, dataType: DataType) extends Buffer {
-    override def json: String = result(slot, dataType, orNull = true)
+    override def field: JsonNode = result(slot, dataType, orNull = true)
   }
 
   /** Zero where no row had a value. */
   final case class OrZero(slot: Int, dataType: DataType) extends Buffer {
-    override def json: String = result(slot, dataType, orNull = false)
+    override def field: JsonNode = result(slot, dataType, orNull = false)
   }
 
   final case class IsEmpty(slot: Int) extends Buffer {
     override def dataType: DataType = BooleanType
-    override def json: String = s"""{"is_empty":{"aggregate":$slot}}"""
+    override def field: JsonNode = variant("is_empty", "aggregate" -> slot)
   }
 
   final case class CountOf(slot: Int) extends Buffer {
     override def dataType: DataType = LongType
-    override def json: String = s"""{"count":{"aggregate":$slot}}"""
+    override def field: JsonNode = variant("count", "aggregate" -> slot)
   }
 
   /** A field for the key of that number. */
-  def keyJson(key: Int, dataType: DataType): String = s"""{"key":{"key":$key,"bytes":${bytes(dataType)}}}"""
+  def keyField(key: Int, dataType: DataType): JsonNode = variant("key", "key" -> key, "bytes" -> bytes(dataType))
 
-  private def result(slot: Int, dataType: DataType, orNull: Boolean): String =
-    s"""{"result":{"aggregate":$slot,"bytes":${bytes(dataType)},"or_null":$orNull}}"""
+  private def result(slot: Int, dataType: DataType, orNull: Boolean): JsonNode =
+    variant("result", "aggregate" -> slot, "bytes" -> bytes(dataType), "or_null" -> orNull)
 
   /** What a value takes of an UnsafeRow; of text it is not looked at. */
   private def bytes(dataType: DataType): Int = dataType match {
@@ -82,5 +87,28 @@ private[spark] object KernelPlan {
     case IntegerType | DateType => 4
     case of: DecimalType if of.precision > Decimal.MAX_LONG_DIGITS => 16
     case _ => 8
+  }
+}
+
+/** JSON as `warmset_kernels` reads it. */
+private object PlanJson {
+  private val make = JsonNodeFactory.instance
+
+  /** One variant of an enum. */
+  def variant(name: String, fields: (String, Any)*): JsonNode = record(name -> record(fields: _*))
+
+  def record(fields: (String, Any)*): JsonNode = fields.foldLeft(make.objectNode()) { case (to, (name, value)) =>
+    to.set(name, json(value))
+    to
+  }
+
+  private def json(value: Any): JsonNode = value match {
+    case made: JsonNode => made
+    case text: String => make.textNode(text)
+    case number: Int => make.numberNode(number)
+    case number: Long => make.numberNode(number)
+    case yes: Boolean => make.booleanNode(yes)
+    case maybe: Option[_] => maybe.fold[JsonNode](make.nullNode())(json)
+    case many: Iterable[_] => many.foldLeft(make.arrayNode())((to, each) => to.add(json(each)))
   }
 }
