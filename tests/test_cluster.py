@@ -193,5 +193,7 @@ def test_executors_in_containers_of_their_own_are_not_killed(launch: Launch, tmp
                 executors = json.load(answer)["executors"]
             assert all(executor["stats"]["budget_bytes"] in pools for executor in executors), executors
             peaks = [group.peak_bytes() for group in groups]
-            assert all(peak and peak > pools[0] for peak in peaks), f"the executors did not run in their groups: {peaks}"
+            assert all(peak and peak > pools[0] for peak in peaks), (
+                f"the executors did not run in their groups: {peaks}"
+            )
             assert [group.kills() for group in groups] == [0, 0]
