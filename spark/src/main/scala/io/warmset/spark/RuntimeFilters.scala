@@ -1,5 +1,7 @@
 package io.warmset.spark
 
+import scala.collection.mutable
+
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.BloomFilterAggregate
@@ -35,8 +37,10 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   private val KeysShareMax = 0.3
   /** The same below an aggregate, which native code would compute without the filter. */
   private val KeysShareBelowAggregateMax = 0.05
-  /** Of the rows of the scan, those that are read for its filter. */
+  /** Rows that may be read for a filter, for each that it takes out: it saves a row's way through a shuffle. */
   private val RowsReadMax = 5
+  /** Of the keys that a small side hands on: with fewer of them left, a filter lies beside its own. */
+  private val HandedOnMax = 0.3
   /** Scans of fewer rows are not worth a query of their own. Tests have small tables. */
   @volatile private[spark] var rowsMin = 200000
   /** Spark's own limit is the same. */
@@ -51,20 +55,30 @@ object RuntimeFilters extends Rule[LogicalPlan] {
    * Rows with other keys do not come out of a join above.
    *
    * @param keys a plan with one column: all keys that the join lets pass, or more
-   * @param isApart whether a shuffle lies between that join and the plan: else `FilterCacheByJoins` hands the keys on
+   * @param isApart whether a shuffle lies between that join and the plan, or these are far fewer keys than the join's side
+   *   has: else `FilterCacheByJoins` hands the keys on
    * @param shareMax of the distinct keys of a scan, how many these may be at most
    */
   private final case class Restriction(key: Attribute, keys: LogicalPlan, isApart: Boolean, shareMax: Double = KeysShareMax)
 
+  /** How many keys there are, and to how many values of the scan's column. */
+  private final case class Candidate(of: Restriction, count: Long, share: Double)
+
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (WarmsetConf.JoinFilters.read(conf) && !plan.isStreaming && plan.exists(_.isInstanceOf[CountedRelation])) {
+    if (WarmsetConf.JoinFilters.read(conf) && !plan.isStreaming && plan.exists(isLarge)) {
       new Pass().reduce(plan, Nil)
     } else {
       plan
     }
 
+  private def isLarge(plan: LogicalPlan): Boolean = plan match {
+    case relation: CountedRelation => relation.computeStats().rowCount.exists(_ >= rowsMin)
+    case _ => false
+  }
+
   private final class Pass {
     private var filters = 0
+    private val counts = mutable.HashMap.empty[LogicalPlan, Option[Long]]
 
     /** The plan with filters above its scans. */
     def reduce(plan: LogicalPlan, above: Seq[Restriction]): LogicalPlan = plan match {
@@ -89,7 +103,10 @@ object RuntimeFilters extends Rule[LogicalPlan] {
         val ofLeft = if (dropsRight(join.joinType)) keysOf(join.left, a, left) else None
         // Not each by the other: the one with more keys would hardly take rows out.
         val isRight = ofLeft.isEmpty || ofRight.exists(r => distinct(r).getOrElse(0L) <= ofLeft.flatMap(distinct).getOrElse(0L))
-        (ofRight.filter(_ => isRight).map(Restriction(a, _, isApart)), ofLeft.filter(_ => !isRight).map(Restriction(b, _, isApart)))
+        // A small side hands on all the keys that it has, also those that a join above drops.
+        def restriction(of: Attribute, keys: LogicalPlan, side: LogicalPlan, key: Attribute) = Restriction(of, keys,
+          isApart || keysOf(side, key, Nil).flatMap(distinct).exists(_ * HandedOnMax > distinct(keys).getOrElse(0L)))
+        (ofRight.filter(_ => isRight).map(restriction(a, _, join.right, b)), ofLeft.filter(_ => !isRight).map(restriction(b, _, join.left, a)))
       }
       val (l, r) = (reduce(join.left, left ++ own.flatMap(_._1)), reduce(join.right, right ++ own.flatMap(_._2)))
       if ((l eq join.left) && (r eq join.right)) join else join.copy(left = l, right = r)
@@ -98,21 +115,39 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     /** The filters that are worth it on this scan, of which `own` are the conditions that it has. */
     private def filtered(relation: CountedRelation, own: Seq[Expression], above: Seq[Restriction]): Option[Expression] = {
       val known = relation.computeStats()
-      val rows = known.rowCount.getOrElse(BigInt(0))
-      if (rows < rowsMin) None
+      if (!isLarge(relation)) None
       else {
+        // By key, the restriction with the fewest keys, and which share of the column's values these are.
         val found = for {
-          of <- above.filter(r => r.isApart && !own.exists(has(_, r.key))).groupBy(_.key.exprId).values.toSeq
-          all <- known.attributeStats.get(of.head.key).flatMap(_.distinctCount).toSeq
+          of <- above.groupBy(_.key.exprId).values.toSeq
+          values <- known.attributeStats.get(of.head.key).flatMap(_.distinctCount).toSeq
           (least, count) <- of.flatMap(r => distinct(r.keys).map(r -> _)).minByOption(_._2)
-          share = count / all.toDouble
-          if count <= KeysMax && share <= least.shareMax && rowsRead(least.keys) <= rows * RowsReadMax
-        } yield (share, least, count)
-        val taken = found.sortBy(_._1).take(FiltersMax - filters)
+        } yield Candidate(least, count, math.min(1, count / values.toDouble))
+        val (apart, near) = found.partition(_.of.isApart)
+        // What its conditions and small sides of joins leave.
+        val rows = near.foldLeft(estimated(own.foldLeft[LogicalPlan](relation)((of, c) => Filter(c, of))).toDouble)(_ * _.share)
+        val (taken, _) = apart.filter(c => c.count <= KeysMax && c.share <= c.of.shareMax && !own.exists(has(_, c.of.key)))
+          .sortBy(c => rowsRead(c.of.keys) -> c.share).foldLeft((Seq.empty[Candidate], rows)) { case ((taken, left), next) =>
+            val isWorthIt = rowsRead(next.of.keys).toDouble <= left * (1 - next.share) * RowsReadMax
+            if (isWorthIt && filters + taken.length < FiltersMax) (taken :+ next, left * next.share) else (taken, left)
+          }
         filters += taken.length
-        taken.map { case (_, least, count) => mayContain(least.keys, count, least.key) }.reduceOption(And)
+        taken.map(c => mayContain(c.of.keys, c.count, c.of.key)).reduceOption(And)
       }
     }
+
+    /**
+     * How many keys there are, as Spark's cost-based optimiser estimates them, whether or not the session uses it, and by
+     * `GuessedShare`.
+     */
+    private def distinct(keys: LogicalPlan): Option[Long] = counts.getOrElseUpdate(keys, {
+      val found = byCosts(keys)
+      val share = math.pow(GuessedShare, guessed(keys))
+      found.rowCount.map { rows =>
+        val distinct = found.attributeStats.get(keys.output.head).flatMap(_.distinctCount).fold(rows)(_.min(rows))
+        math.max(1L, (distinct.toDouble * share).toLong)
+      }
+    })
   }
 
   /** Both sides are too large to be broadcast. */
@@ -234,19 +269,12 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   private def isPlain(condition: Expression): Boolean = condition.deterministic &&
     !condition.exists(e => e.isInstanceOf[SubqueryExpression] || e.isInstanceOf[UserDefinedExpression])
 
-  /**
-   * How many keys there are, as Spark's cost-based optimiser estimates them, whether or not the session uses it, and by
-   * `GuessedShare`.
-   */
-  private def distinct(keys: LogicalPlan): Option[Long] = {
+  private def estimated(plan: LogicalPlan): BigInt = byCosts(plan).rowCount.getOrElse(BigInt(0))
+
+  private def byCosts(plan: LogicalPlan): Statistics = {
     val conf = SQLConf.get.clone()
     conf.setConf(SQLConf.CBO_ENABLED, true)
-    val found = SQLConf.withExistingConf(conf)(estimable(keys).clone().stats)
-    val share = math.pow(GuessedShare, guessed(keys))
-    found.rowCount.map { rows =>
-      val distinct = found.attributeStats.get(keys.output.head).flatMap(_.distinctCount).fold(rows)(_.min(rows))
-      math.max(1L, (distinct.toDouble * share).toLong)
-    }
+    SQLConf.withExistingConf(conf)(estimable(plan).clone().stats)
   }
 
   /**

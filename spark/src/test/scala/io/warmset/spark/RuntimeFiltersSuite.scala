@@ -86,6 +86,22 @@ class RuntimeFiltersSuite extends AnyFunSuite with WarmsetSession {
     assert(compare("select count(*) from facts a join (select * from dims where name like '%3' or d < i) b on a.d = b.d") == 0)
   }
 
+  test("filters cost less than the rows that they take out, of what other conditions leave") {
+    def rare(of: String) = s"select count(*), sum(o.w) from others o join (select * from facts where e = 3) f on o.d = f.d where $of"
+    assert(compare(rare("o.w >= 0")) == 1)
+    assert(compare(rare("o.o < 100")) == 0, "facts would be read twice for a twentieth of the others")
+    assert(compare(s"select count(*) from others o join $Few d on o.d = d.d where o.o < 100") == 1, "few rows are read for few")
+  }
+
+  test("a small side hands on more keys than a join behind it lets pass") {
+    withSetting(Broadcast, "60k") {
+      val chain = "select count(*), sum(f.v) from facts f join dims d on f.d = d.d join groups g on d.g = g.g where"
+      assert(compare(s"$chain g.part = 3") == 1)
+      assert(compare(s"$chain g.part < 3") == 0, "its own keys are hardly more")
+      assert(compare(s"$chain d.name = 'n3'") == 0, "those are handed on")
+    }
+  }
+
   test("exists and not exists, of the same table") {
     val both = s"""select count(*), sum(f.v) from facts f join $Few d on f.d = d.d
       where exists (select * from others o where o.d = f.d and o.w <> f.v)
