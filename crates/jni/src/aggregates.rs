@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use jni::JNIEnv;
 use jni::objects::{JClass, JLongArray, JString};
-use jni::sys::{jbyteArray, jint, jlong};
+use jni::sys::{jbyteArray, jint, jlong, jlongArray};
 use papaya::HashMap;
 use warmset_kernels::{Aggregator, Codes, Column, Nulls, Outcome, Packed, Plan, Text, Values};
 
@@ -75,6 +75,30 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_groups<'a>(
     handle: jlong,
 ) -> jlong {
     guarded(&mut env, 0, |_| with(handle, |aggregator| Ok(aggregator.groups() as jlong)))
+}
+
+/// `keyRanges`
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_warmset_columns_NativeAggregate_keyRanges<'a>(
+    mut env: JNIEnv<'a>,
+    _: JClass<'a>,
+    handle: jlong,
+    key: jint,
+    begins: JLongArray<'a>,
+) -> jlongArray {
+    guarded(&mut env, std::ptr::null_mut(), |env| {
+        let key = usize::try_from(key).map_err(wrong)?;
+        let mut ascending = vec![0; usize::try_from(env.get_array_length(&begins)?).unwrap_or(0)];
+        env.get_long_array_region(&begins, 0, &mut ascending)?;
+        let ranges = with(handle, |aggregator| match aggregator.keys() {
+            keys if key < keys => Ok(aggregator.key_ranges(key, &ascending)),
+            keys => Err(wrong(format!("key {key} of {keys}"))),
+        })?;
+        let bounds: Vec<i64> = ranges.into_iter().flat_map(|(least, most)| [least, most]).collect();
+        let array = env.new_long_array(bounds.len() as jint)?;
+        env.set_long_array_region(&array, 0, &bounds)?;
+        Ok(array.into_raw())
+    })
 }
 
 /// `take`

@@ -3,7 +3,7 @@
 use crate::column::{Column, Damaged};
 use crate::eval::{CHUNK, Evaluator, Lane, Rows};
 use crate::filter::Selector;
-use crate::groups::{Given, Groups, shrink};
+use crate::groups::{Given, Groups, Value, shrink};
 use crate::plan::{Field, InvalidPlan, Plan};
 use crate::range::{self, Look, Range, magnitude};
 use crate::rows;
@@ -155,6 +155,32 @@ impl Aggregator {
     #[must_use]
     pub fn groups(&self) -> usize {
         self.groups.count() - 1
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.groups.keys()
+    }
+
+    /// The least and the greatest value of a key of whole numbers among the groups that it has, for each of the ranges that begin
+    /// with these numbers, which ascend; what is below the first counts to it. The numbers themselves do not count. The first
+    /// is above the second where there is none.
+    #[must_use]
+    pub fn key_ranges(&self, key: usize, begins: &[i64]) -> Vec<(i64, i64)> {
+        let mut ranges = vec![(i64::MAX, i64::MIN); begins.len()];
+        for group in 1..self.groups.count() {
+            if let Value::Whole(value) = self.groups.value(group, key) {
+                let at = begins.partition_point(|&begin| begin <= value).saturating_sub(1);
+                if begins.get(at) == Some(&value) {
+                    continue;
+                }
+                if let Some((least, most)) = ranges.get_mut(at) {
+                    (*least, *most) = ((*least).min(value), (*most).max(value));
+                }
+            }
+        }
+        ranges
     }
 
     /// What the groups take of memory.

@@ -126,6 +126,10 @@ impl Groups {
         if let [key] = &self.keys[..] { key.count() } else { self.count }
     }
 
+    pub(crate) fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
     /// What it takes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let numbers = self.combined.capacity() + self.table.capacity();

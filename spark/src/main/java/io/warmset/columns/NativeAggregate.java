@@ -71,6 +71,14 @@ public final class NativeAggregate {
   public static native long groups(long handle);
 
   /**
+   * The least and the greatest value of a key of whole numbers among its groups, for each of the ranges that begin with these numbers,
+   * one behind the other; the first is above the second where there is none. The numbers themselves do not count.
+   *
+   * @param begins ascending; what is below the first counts to it
+   */
+  public static native long[] keyRanges(long handle, int key, long[] begins);
+
+  /**
    * Gives out groups in pieces, rows in the format of UnsafeRow, each behind its length in 8 bytes; an empty one after the last, with
    * which they are forgotten. All are to be taken before the next batch.
    */

@@ -62,7 +62,13 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   private final case class Restriction(key: Attribute, keys: LogicalPlan, isApart: Boolean, shareMax: Double = KeysShareMax)
 
   /** How many keys there are, and to how many values of the scan's column. */
-  private final case class Candidate(of: Restriction, count: Long, share: Double)
+  private final case class Candidate(of: Restriction, count: Long, share: Double) {
+    /** Rows that are read for a filter of these keys. */
+    def cost: Double = of.keys.collectLeaves().flatMap(_.stats.rowCount).sum.toDouble
+
+    /** What it saves less what it costs, where the scan has so many rows. */
+    def gain(rows: Double): Double = rows * (1 - share) * RowsReadMax - cost
+  }
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (WarmsetConf.JoinFilters.read(conf) && !plan.isStreaming && plan.exists(isLarge)) {
@@ -104,9 +110,10 @@ object RuntimeFilters extends Rule[LogicalPlan] {
         // Not each by the other: the one with more keys would hardly take rows out.
         val isRight = ofLeft.isEmpty || ofRight.exists(r => distinct(r).getOrElse(0L) <= ofLeft.flatMap(distinct).getOrElse(0L))
         // A small side hands on all the keys that it has, also those that a join above drops.
-        def restriction(of: Attribute, keys: LogicalPlan, side: LogicalPlan, key: Attribute) = Restriction(of, keys,
-          isApart || keysOf(side, key, Nil).flatMap(distinct).exists(_ * HandedOnMax > distinct(keys).getOrElse(0L)))
-        (ofRight.filter(_ => isRight).map(restriction(a, _, join.right, b)), ofLeft.filter(_ => !isRight).map(restriction(b, _, join.left, a)))
+        def restrictions(of: Attribute, least: Option[LogicalPlan], side: LogicalPlan, key: Attribute) =
+          least.toSeq.flatMap(_ +: keysBelow(side, key)).map(keys => Restriction(of, keys,
+            isApart || keysOf(side, key, Nil).flatMap(distinct).exists(_ * HandedOnMax > distinct(keys).getOrElse(0L))))
+        (restrictions(a, ofRight.filter(_ => isRight), join.right, b), restrictions(b, ofLeft.filter(_ => !isRight), join.left, a))
       }
       val (l, r) = (reduce(join.left, left ++ own.flatMap(_._1)), reduce(join.right, right ++ own.flatMap(_._2)))
       if ((l eq join.left) && (r eq join.right)) join else join.copy(left = l, right = r)
@@ -117,37 +124,52 @@ object RuntimeFilters extends Rule[LogicalPlan] {
       val known = relation.computeStats()
       if (!isLarge(relation)) None
       else {
-        // By key, the restriction with the fewest keys, and which share of the column's values these are.
-        val found = for {
+        val candidates = for {
           of <- above.groupBy(_.key.exprId).values.toSeq
           values <- known.attributeStats.get(of.head.key).flatMap(_.distinctCount).toSeq
-          (least, count) <- of.flatMap(r => distinct(r.keys).map(r -> _)).minByOption(_._2)
-        } yield Candidate(least, count, math.min(1, count / values.toDouble))
-        val (apart, near) = found.partition(_.of.isApart)
-        // What its conditions and small sides of joins leave.
-        val rows = near.foldLeft(estimated(own.foldLeft[LogicalPlan](relation)((of, c) => Filter(c, of))).toDouble)(_ * _.share)
-        val (taken, _) = apart.filter(c => c.count <= KeysMax && c.share <= c.of.shareMax && !own.exists(has(_, c.of.key)))
-          .sortBy(c => rowsRead(c.of.keys) -> c.share).foldLeft((Seq.empty[Candidate], rows)) { case ((taken, left), next) =>
-            val isWorthIt = rowsRead(next.of.keys).toDouble <= left * (1 - next.share) * RowsReadMax
-            if (isWorthIt && filters + taken.length < FiltersMax) (taken :+ next, left * next.share) else (taken, left)
-          }
+        } yield of.flatMap(r => distinct(r.keys).map(count => Candidate(r, count, math.min(1, count / values.toDouble))))
+        // Keys that are handed on anyway.
+        val near = candidates.map(_.filterNot(_.of.isApart).map(_.share).minOption.getOrElse(1.0))
+        // What they and its conditions leave.
+        val rows = estimated(own.foldLeft[LogicalPlan](relation)((of, c) => Filter(c, of))).toDouble * near.product
+        val apart = candidates.zip(near).flatMap { case (of, share) =>
+          of.filter(c => c.of.isApart && c.share < share && c.count <= KeysMax && c.share <= c.of.shareMax).maxByOption(_.gain(rows))
+        }
+        val (present, absent) = apart.partition(c => own.exists(has(_, c.of.key)))
+        val before = (Seq.empty[Candidate], present.foldLeft(rows)(_ * _.share))
+        val (taken, _) = absent.sortBy(_.cost).foldLeft(before) { case ((taken, left), next) =>
+          if (next.gain(left) >= 0 && filters + taken.length < FiltersMax) (taken :+ next, left * next.share) else (taken, left)
+        }
         filters += taken.length
         taken.map(c => mayContain(c.of.keys, c.count, c.of.key)).reduceOption(And)
       }
     }
 
     /**
-     * How many keys there are, as Spark's cost-based optimiser estimates them, whether or not the session uses it, and by
-     * `GuessedShare`.
+     * How many keys there are, by the rows that Spark's cost-based optimiser estimates, whether or not the session uses it,
+     * and by `GuessedShare`.
      */
     private def distinct(keys: LogicalPlan): Option[Long] = counts.getOrElseUpdate(keys, {
-      val found = byCosts(keys)
+      val key = keys.output.head
       val share = math.pow(GuessedShare, guessed(keys))
-      found.rowCount.map { rows =>
-        val distinct = found.attributeStats.get(keys.output.head).flatMap(_.distinctCount).fold(rows)(_.min(rows))
-        math.max(1L, (distinct.toDouble * share).toLong)
+      for (all <- byCosts(keys).rowCount) yield {
+        val rows = all.toDouble * share
+        // Rows that are drawn at random from those that conditions on the key itself leave: Cardenas' formula.
+        val values = byCosts(onlyOn(keys, key)).attributeStats.get(key).flatMap(_.distinctCount).fold(rows)(_.toDouble.max(1))
+        math.max(1L, math.min(rows, values * -math.expm1(-rows / values)).toLong)
       }
     })
+  }
+
+  /** Without what drops rows by other columns than this one. */
+  private def onlyOn(plan: LogicalPlan, key: Attribute): LogicalPlan = plan match {
+    case Project(list, child) => Project(list, onlyOn(child, key))
+    case Filter(condition, child) if !child.isInstanceOf[Aggregate] =>
+      val rest = onlyOn(child, key)
+      conjuncts(Seq(condition)).filter(_.references.forall(_ == key)).reduceOption(And).fold(rest)(Filter(_, rest))
+    case join @ Join(left, _, LeftSemi, Some(EqualTo(mine, _)), _) =>
+      if (mine == key) join.copy(left = onlyOn(left, key)) else onlyOn(left, key)
+    case other => other
   }
 
   /** Both sides are too large to be broadcast. */
@@ -231,6 +253,17 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     rows(plan, key, above).map { case (found, a) => Project(Seq(a), found) }
   }
 
+  /** Other plans that give all keys of a side, or more: of tables with which it is joined by the key. */
+  private def keysBelow(plan: LogicalPlan, key: Attribute): Seq[LogicalPlan] = plan match {
+    case join: Join => step(join, key).toSeq.flatMap { case (own, a) =>
+      val isLeft = own eq join.left
+      val (other, isDropping) = if (isLeft) (join.right, dropsLeft(join.joinType)) else (join.left, dropsRight(join.joinType))
+      val theirs = joinKeys(join).map(pair => if (isLeft) pair else pair.swap).collect { case (mine, of) if isDropping && mine == a => of }
+      theirs.flatMap(of => keysOf(other, of, Nil) ++ keysBelow(other, of)) ++ keysBelow(own, a)
+    }
+    case other => step(other, key).toSeq.flatMap { case (child, a) => keysBelow(child, a) }
+  }
+
   /** Less the rows that small restrictions drop. */
   private def lessOthers(plan: LogicalPlan, above: Seq[Restriction]): LogicalPlan =
     above.filter(r => plan.outputSet.contains(r.key) && isSmall(r.keys) && isSelective(r.keys)).foldLeft(plan) { (found, r) =>
@@ -257,8 +290,6 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     case Project(list, child) => list.forall(isPlain) && isScan(child)
     case _ => false
   }
-
-  private def rowsRead(plan: LogicalPlan): BigInt = plan.collectLeaves().flatMap(_.stats.rowCount).sum
 
   private def isSelective(plan: LogicalPlan): Boolean = plan.exists {
     case Filter(condition, _) => conjuncts(Seq(condition)).exists(!_.isInstanceOf[IsNotNull])

@@ -1,6 +1,6 @@
 package io.warmset.spark
 
-import io.warmset.spark.kernels.{GroupEstimate, KernelCompiler, KernelPlan}
+import io.warmset.spark.kernels.{GroupEstimate, KernelCompiler, KernelPlan, WholeGroups}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
@@ -20,6 +20,11 @@ object UseKernels extends Rule[SparkPlan] {
     if (WarmsetConf.Kernels.read(conf)) {
       plan.transformUp {
         case aggregate: HashAggregateExec if isPartial(aggregate) => replaced(aggregate)
+        case DroppedGroupsExec(condition, aggregate: WarmsetAggregateExec) =>
+          WholeGroups.of(aggregate.keys, scan(aggregate.child).map(_.relation)).fold[SparkPlan](aggregate) { whole =>
+            aggregate.copy(having = Some(condition), whole = Some(whole))
+          }
+        case DroppedGroupsExec(_, other) => other
       }
     } else {
       plan
@@ -34,7 +39,7 @@ object UseKernels extends Rule[SparkPlan] {
       compiled(aggregate, below) match {
         case Right(plan) =>
           val node = WarmsetAggregateExec(below.keys, below.aggregates, below.conditions, aggregate.output,
-            aggregate.outputPartitioning, plan, below.columns)
+            aggregate.outputPartitioning, plan, None, None, below.columns)
           aggregate.logicalLink.foreach(node.setLogicalLink)
           node
         case Left(reason) => because(aggregate, below.columns, reason)

@@ -1,7 +1,7 @@
 package io.warmset.spark
 
 import io.warmset.region.NativeLibrary
-import io.warmset.spark.kernels.{AggregationMetrics, KernelPlan, PartialAggregation, RowAggregate}
+import io.warmset.spark.kernels.{AggregationMetrics, KernelPlan, PartialAggregation, RowAggregate, WantedGroups, WholeGroups}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -29,6 +29,8 @@ final case class WarmsetAggregateExec(
     output: Seq[Attribute],
     override val outputPartitioning: Partitioning,
     private[spark] val plan: KernelPlan,
+    having: Option[Expression],
+    private[spark] val whole: Option[WholeGroups],
     child: SparkPlan)
   extends UnaryExecNode {
 
@@ -38,6 +40,7 @@ final case class WarmsetAggregateExec(
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "numDroppedRows" -> SQLMetrics.createMetric(sparkContext, "number of groups that HAVING dropped"),
     "numBatches" -> SQLMetrics.createMetric(sparkContext, "number of batches aggregated in native code"),
     "numBatchesByRows" -> SQLMetrics.createMetric(sparkContext, "number of batches aggregated row by row"),
     "nativeTime" -> SQLMetrics.createNanoTimingMetric(sparkContext, "time in native code"))
@@ -49,18 +52,20 @@ final case class WarmsetAggregateExec(
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val counted = AggregationMetrics(longMetric("numOutputRows"), longMetric("numBatches"),
+    val counted = AggregationMetrics(longMetric("numOutputRows"), longMetric("numDroppedRows"), longMetric("numBatches"),
       longMetric("numBatchesByRows"), longMetric("nativeTime"))
-    val task = WarmsetAggregateExec.Task(plan, output.map(_.dataType), keys, aggregates, conditions, child.output, counted)
-    WarmsetAggregateExec.whole(child).executeColumnar().mapPartitions { batches =>
-      new PartialAggregation(batches, task.plan, task.output, NativeLibrary.isLoaded, task.makeRows, task.counted)
+    val task = WarmsetAggregateExec.Task(plan, output, keys, aggregates, conditions, having, whole, child.output, counted)
+    WarmsetAggregateExec.whole(child).executeColumnar().mapPartitionsWithIndex { (partition, batches) =>
+      new PartialAggregation(
+        batches, task.plan, task.types, NativeLibrary.isLoaded, task.makeRows, task.wanted(partition), task.counted)
     }
   }
 
   override protected def stringArgs: Iterator[Any] = {
     def shown(name: String, of: Seq[Expression]) = of.mkString(s"$name=[", ", ", "]")
     Iterator(shown("keys", keys), shown("functions", aggregates)) ++
-      (if (conditions.isEmpty) Iterator.empty else Iterator(shown("filters", conditions)))
+      (if (conditions.isEmpty) Iterator.empty else Iterator(shown("filters", conditions))) ++
+      having.map(condition => shown("having", Seq(condition)))
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): WarmsetAggregateExec = copy(child = newChild)
@@ -70,13 +75,21 @@ object WarmsetAggregateExec {
   /** What tasks are sent. */
   private final case class Task(
       plan: KernelPlan,
-      output: Seq[DataType],
+      output: Seq[Attribute],
       keys: Seq[Expression],
       aggregates: Seq[AggregateExpression],
       conditions: Seq[Expression],
+      having: Option[Expression],
+      whole: Option[WholeGroups],
       input: Seq[Attribute],
       counted: AggregationMetrics) {
+    def types: Seq[DataType] = output.map(_.dataType)
+
     def makeRows(): RowAggregate = new RowAggregate(keys, aggregates, conditions, input)
+
+    def wanted(partition: Int): Option[WantedGroups] = whole.zip(having).map { case (of, condition) =>
+      new WantedGroups(of, partition, Predicate.create(condition, output))
+    }
   }
 
   /** The scan, which skips batches by their bounds and leaves rows to us. */

@@ -27,9 +27,10 @@ class WarmsetExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPreCBORule(_ => CountCachedColumns)
     extensions.injectCheckRule(new AddRuntimeFilters(_))
+    extensions.injectQueryStagePrepRule(_ => EarlyHaving)
     extensions.injectColumnar(_ => new ColumnarRule {
       override def postColumnarTransitions: Rule[SparkPlan] =
-        plan => UseKernels(FilterCacheByJoins(ReadCacheAsColumns(plan)))
+        plan => QuickLike(UseKernels(FilterCacheByJoins(ReadCacheAsColumns(plan))))
     })
   }
 }

@@ -183,13 +183,13 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
         df.collect()
         val node = planNodes(df).collectFirst { case n: WarmsetAggregateExec => n }.get
         val types = node.output.map(_.dataType)
-        val metrics = AggregationMetrics(node.longMetric("numOutputRows"), node.longMetric("numBatches"),
+        val metrics = AggregationMetrics(node.longMetric("numOutputRows"), node.longMetric("numDroppedRows"), node.longMetric("numBatches"),
           node.longMetric("numBatchesByRows"), node.longMetric("nativeTime"))
         val (plan, keys, conditions, input) = (node.plan, node.keys, node.conditions, node.child.output)
         val aggregates = node.aggregates
         val byRows = node.child.executeColumnar().mapPartitions { batches =>
           new PartialAggregation(batches, plan, types, isNative = false,
-            () => new RowAggregate(keys, aggregates, conditions, input), metrics).map(_.copy())
+            () => new RowAggregate(keys, aggregates, conditions, input), None, metrics).map(_.copy())
         }
         def shown(rows: RDD[InternalRow]) = rows.map(_.copy().toSeq(types).mkString(" ")).collect().sorted.toSeq
         assert(shown(byRows) == shown(node.execute()), query)

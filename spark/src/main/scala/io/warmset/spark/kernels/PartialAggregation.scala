@@ -10,7 +10,12 @@ import org.apache.spark.sql.types.DataType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** What one partial aggregation counts. */
-private[spark] final case class AggregationMetrics(outputRows: SQLMetric, native: SQLMetric, byRows: SQLMetric, nativeNanos: SQLMetric)
+private[spark] final case class AggregationMetrics(
+    outputRows: SQLMetric,
+    dropped: SQLMetric,
+    native: SQLMetric,
+    byRows: SQLMetric,
+    nativeNanos: SQLMetric)
 
 /**
  * The groups of one partition, in rows of keys and buffers; a group may come several times.
@@ -21,6 +26,7 @@ private[spark] final case class AggregationMetrics(outputRows: SQLMetric, native
  * if there is none. Rows are valid until the next one.
  *
  * @param makeRows makes what adds batches by rows
+ * @param wanted which groups are dropped where they are whole, if any
  */
 private[spark] final class PartialAggregation(
     batches: Iterator[ColumnarBatch],
@@ -28,6 +34,7 @@ private[spark] final class PartialAggregation(
     output: Seq[DataType],
     isNative: Boolean,
     makeRows: () => RowAggregate,
+    wanted: Option[WantedGroups],
     metrics: AggregationMetrics)
   extends Iterator[InternalRow] {
   import PartialAggregation._
@@ -60,13 +67,13 @@ private[spark] final class PartialAggregation(
   /** Adds batches until there are many groups, or no more batches. */
   private def advance(): Unit = {
     var full = false
+    wanted.foreach(_.next())
     while (!full && batches.hasNext) {
       val batch = batches.next()
       if (batch.numRows > 0) full = add(batch)
     }
     ended = !batches.hasNext
-    val last = if (isNative && !usedRows) taken() else byRows.take().iterator
-    ready = before ++ last
+    ready = if (isNative && !usedRows) wantedOf(taken()) else before ++ byRowsTaken()
     before = Iterator.empty
     usedRows = false
   }
@@ -74,6 +81,22 @@ private[spark] final class PartialAggregation(
   /** All groups of the native side, which has none after the last. */
   private def taken(): Iterator[InternalRow] =
     Iterator.continually(NativeAggregate.take(handle)).takeWhile(_.nonEmpty).flatMap(plan.rows)
+
+  /** Less those that are whole and not wanted. What is continued by rows may be here in two parts, and is all given out. */
+  private def wantedOf(rows: Iterator[InternalRow]): Iterator[InternalRow] = wanted.fold(rows) { of =>
+    of.begin(handle)
+    rows.filter { row =>
+      val isWanted = of(row)
+      if (!isWanted) metrics.dropped += 1
+      isWanted
+    }
+  }
+
+  private def byRowsTaken(): Iterator[InternalRow] = {
+    val rows = byRows.take()
+    wanted.foreach(_.pass(rows))
+    rows.iterator
+  }
 
   /** Whether there are enough groups. */
   private def add(batch: ColumnarBatch): Boolean = {
@@ -91,7 +114,12 @@ private[spark] final class PartialAggregation(
   }
 
   private def continueByRows(): Unit =
-    if (NativeAggregate.groups(handle) > GroupsMax) before = taken() else byRows.begin(taken())
+    if (NativeAggregate.groups(handle) > GroupsMax) {
+      wanted.foreach(_.begin(handle))
+      before = taken()
+    } else {
+      byRows.begin(taken())
+    }
 
   private def addNatively(batch: ColumnarBatch): Int = {
     if (words.length != batch.numCols * NativeAggregate.WORDS) words = new Array(batch.numCols * NativeAggregate.WORDS)

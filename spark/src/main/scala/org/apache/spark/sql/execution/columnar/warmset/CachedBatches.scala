@@ -112,16 +112,20 @@ object CachedBatches {
     new CachedBatchRDD(input, input.sparkContext.clean(convert), statistics)
 
   /** What is known of a relation of which all partitions have been made. */
-  def totals(relation: InMemoryRelation): Option[TableTotals] =
-    if (relation.cacheBuilder.isCachedColumnBuffersLoaded) {
-      relation.cacheBuilder.cachedColumnBuffers match {
-        case made: PersistedBatchRDD[_] =>
-          Option(made.statistics).flatten.flatMap(_.totals(made.getNumPartitions))
-            .filter(_.columns.length == relation.output.length)
-        case _ => None
-      }
-    } else {
-      None
+  def totals(relation: InMemoryRelation): Option[TableTotals] = made(relation).flatMap { of =>
+    of.statistics.flatMap(_.totals(of.getNumPartitions)).filter(_.columns.length == relation.output.length)
+  }
+
+  /** The runs of a column in the partitions of a relation whose rows are the same whenever they are computed. */
+  def runs(relation: InMemoryRelation, column: Int): Option[IndexedSeq[Seq[(Long, Long)]]] = made(relation)
+    .filter(of => totals(relation).isDefined && of.outputDeterministicLevel == DeterministicLevel.DETERMINATE)
+    .flatMap(of => of.statistics.flatMap(_.runs(column, of.getNumPartitions)))
+
+  private def made(relation: InMemoryRelation): Option[PersistedBatchRDD[_]] =
+    if (!relation.cacheBuilder.isCachedColumnBuffersLoaded) None
+    else relation.cacheBuilder.cachedColumnBuffers match {
+      case made: PersistedBatchRDD[_] if made.statistics != null => Some(made)
+      case _ => None
     }
 
   /**

@@ -54,6 +54,12 @@ final class CountedRelation(
     TablePlacement(totals.rows, cacheBuilder.cachedColumnBuffers.getNumPartitions, AttributeMap(columns))
   }
 
+  /** The ranges of a column of whole numbers in which the batches of each partition ascend, where none shares more than an end. */
+  def runs(column: Attribute): Option[IndexedSeq[Seq[(Long, Long)]]] = output.indexWhere(_.exprId == column.exprId) match {
+    case -1 => None
+    case at => CachedBatches.runs(this, at).filter(of => ColumnTotals.areApart(of.flatten))
+  }
+
   private def exact: Option[Statistics] = CachedBatches.totals(this).map { totals =>
     val theirs = super.computeStats()
     val bytes = read.map(totals.columns(_).bytes).sum

@@ -19,6 +19,8 @@ import org.apache.spark.util.AccumulatorV2
  * @param batchValues the sum over its batches of the distinct values that each has, about; 0 where they are not counted
  * @param partitionValues the same over its partitions
  * @param registers those of a DistinctSketch; null where none is made
+ * @param runs of a partition of whole numbers, the ranges in which its batches ascend, which share no more than ends; none where
+ *   there are others, or many
  */
 final class ColumnTotals(
     val bytes: Long,
@@ -28,7 +30,8 @@ final class ColumnTotals(
     val partitionValues: Double,
     val lower: Any,
     val upper: Any,
-    val registers: Array[Byte])
+    val registers: Array[Byte],
+    val runs: Option[Seq[(Long, Long)]] = None)
   extends Serializable {
 
   def and(other: ColumnTotals): ColumnTotals = new ColumnTotals(
@@ -36,9 +39,18 @@ final class ColumnTotals(
     partitionValues + other.partitionValues,
     ColumnTotals.outer(lower, other.lower, -1), ColumnTotals.outer(upper, other.upper, 1),
     ColumnTotals.merged(registers, other.registers))
+
+  def in(runs: Option[Seq[(Long, Long)]]): ColumnTotals =
+    new ColumnTotals(bytes, plainBytes, nulls, batchValues, partitionValues, lower, upper, registers, runs)
 }
 
 object ColumnTotals {
+  /** Whether no two of these ranges share more than an end. */
+  def areApart(ranges: Seq[(Long, Long)]): Boolean = {
+    val inOrder = ranges.sorted
+    inOrder.zip(inOrder.drop(1)).forall { case ((_, most), (least, _)) => most <= least }
+  }
+
   val Nothing = new ColumnTotals(0, 0, 0, 0, 0, null, null, null)
 
   private def outer(a: Any, b: Any, side: Int): Any =
@@ -60,7 +72,7 @@ object ColumnTotals {
 final class TableTotals(val rows: Long, val columns: Array[ColumnTotals]) extends Serializable {
   /** What adds up. */
   def counts: TableTotals = new TableTotals(rows, columns.map(c =>
-    new ColumnTotals(c.bytes, c.plainBytes, c.nulls, c.batchValues, c.partitionValues, null, null, null)))
+    new ColumnTotals(c.bytes, c.plainBytes, c.nulls, c.batchValues, c.partitionValues, null, null, null, c.runs)))
 
   /** What does not. */
   def spread: TableTotals = new TableTotals(0, columns.map(c =>
@@ -117,6 +129,12 @@ final class TableStatistics extends AccumulatorV2[(Int, TableTotals), Option[Tab
 
   override def value: Option[TableTotals] = synchronized {
     parts.valuesIterator.reduceOption(_.and(_)).map(_.and(spread))
+  }
+
+  /** The runs of a column in each of so many partitions. */
+  def runs(column: Int, partitions: Int): Option[IndexedSeq[Seq[(Long, Long)]]] = synchronized {
+    val found = (0 until partitions).map(p => parts.get(p).flatMap(_.columns(column).runs))
+    if (found.contains(None)) None else Some(found.flatten)
   }
 
   /** Those of a relation of so many partitions, once all of them have been made. */
@@ -199,7 +217,7 @@ object TableStatistics {
     }
   }
 
-  private object WholeNumber {
+  object WholeNumber {
     def unapply(value: Any): Option[Long] = value match {
       case v: Byte => Some(v)
       case v: Short => Some(v)
