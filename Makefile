@@ -11,7 +11,8 @@ MAKEFLAGS += --no-print-directory
 
 STAMPS := target/stamps
 PY := .venv/bin/python
-PY43 := .venv-43/bin/python
+# The first on the PATH that is new enough.
+PYTHON = $(shell scripts/setup.sh python)
 MVN := mvn -B -ntp -q -f spark/pom.xml
 JAR := spark/target/warmset-spark_2.13-0.1.0.jar
 NATIVE := target/release/libwarmset_jni.so
@@ -85,22 +86,22 @@ bench-direct: .venv/.stamp $(STAMPS)/fio
 bench-region-scan bench-region-scale: bench-%: $(STAMPS)/base
 	@raw=target/$*.json; rm -f $$raw; \
 	cargo run -q --release --locked -p $* -- $(if $(QUICK),--quick) --json $$raw $(ARGS); \
-	test ! -f $$raw || python3 -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
+	test ! -f $$raw || $(PYTHON) -m harness.machine $* $$raw bench/$*/README.md $(if $(QUICK),quick)
 
 .PHONY: bench-python
 bench-python: $(INSTALLED) .venv-package/.peers
 	@cargo build -q --release --locked -p region-scan
-	@python3 bench/python $(if $(QUICK),--quick) $(ARGS)
+	@$(PYTHON) bench/python $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-tier-daemon
 bench-tier-daemon: $(STAMPS)/guest
 	@cargo build -q --release --locked -p warmset-cli
-	@python3 bench/tier-daemon $(if $(QUICK),--quick) $(ARGS)
+	@$(PYTHON) bench/tier-daemon $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: bench-sim
 bench-sim: $(STAMPS)/base
 	@cargo build -q --release --locked -p warmset-cli
-	@python3 bench/sim $(if $(QUICK),--quick) $(ARGS)
+	@$(PYTHON) bench/sim $(if $(QUICK),--quick) $(ARGS)
 
 # ---- tests ------------------------------------------------------------------------------------------------------
 
@@ -299,7 +300,7 @@ build: jar
 jar: $(JAR) ## Build the plugin, spark/target/*.jar, with the native library inside
 $(JAR): $(NATIVE) $(SPARK_SOURCES) $(STAMPS)/maven scripts/notices.py
 	@mkdir -p target/notices
-	python3 scripts/notices.py warmset-jni > target/notices/THIRD-PARTY-NOTICES.txt
+	$(PYTHON) scripts/notices.py warmset-jni > target/notices/THIRD-PARTY-NOTICES.txt
 	$(MVN) package -DskipTests
 	@touch $@
 
@@ -332,7 +333,7 @@ RELEASE := scripts/release.py $(VERSION) $(if $(REHEARSE),--rehearse)
 .PHONY: release
 release: ## Build what version VERSION=x publishes into dist/x: wheels, jars, POM, sources, checksums (REHEARSE=1: any tree)
 	@test -n "$(VERSION)" || { echo "make release VERSION=x [REHEARSE=1]" >&2; exit 2; }
-	@python3 $(RELEASE) --check
+	@$(PYTHON) $(RELEASE) --check
 	@$(MAKE) .venv-release/.stamp $(STAMPS)/maven
 	@PATH="$(CURDIR)/.venv-release/bin:$$PATH" .venv-release/bin/python $(RELEASE)
 

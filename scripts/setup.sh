@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a step of the Makefile needs and this machine lacks, or says in one line what to install.
-# usage: setup.sh base | check | test | blas | deny | programs | fio | direct | guest | cross | emulated | maven |
+# usage: setup.sh base | python | check | test | blas | deny | programs | fio | direct | guest | cross | emulated | maven |
 #        venv DIR REQUIREMENTS | download URL SHA256 FILE
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -340,6 +340,7 @@ download() {
 
 case ${1:-} in
     base) base ;;
+    python) python ;;
     check) check_tools ;;
     test) test_tools ;;
     blas) blas ;;

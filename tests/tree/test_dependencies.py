@@ -1,7 +1,7 @@
 """Dependencies run one way, and unsafe code stays where it belongs.
 
 `cli, jni, py → tiering, prefetch, direct, tables → region → placement, platform`; `sim → placement`; `jni →
-kernels`; benchmarks may use anything but the borders. `placement` depends on nothing of ours and forbids unsafe code.
+kernels`; benchmarks may use anything but the JNI and Python boundaries. `placement` depends on nothing of ours and forbids unsafe code.
 
 In the plugin: `entry → cachedframes, rddblocks → store → memorysplit → settings`, and `rules of plans → kernels`.
 """

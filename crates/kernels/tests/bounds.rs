@@ -308,3 +308,24 @@ fn keys_that_are_nodes() {
     // A key that might leave its type.
     assert_eq!(aggregator.add(1, &[days.column(), longs(&[i64::MAX]).column()]), Ok(Outcome::Refused(0)));
 }
+
+#[test]
+fn keys_are_told_by_ranges_without_the_numbers_that_begin_them() {
+    let json = format!(
+        r#"{{"columns":2,"nodes":[{{"whole":{{"column":0,"bounds":{LONG}}}}}],"filters":[],"keys":[0,1],
+            "aggregates":[{{"count":{{"node":0}}}}],"output":{}}}"#,
+        output(2, 1)
+    );
+    let mut aggregator = Aggregator::new(&serde_json::from_str(&json).unwrap()).unwrap();
+    let none = (i64::MAX, i64::MIN);
+    assert_eq!((aggregator.keys(), aggregator.key_ranges(0, &[0, 9])), (2, vec![none, none]));
+    let numbers = [Some(-3), Some(0), Some(4), None, Some(8), Some(9), Some(30), Some(31), Some(30)];
+    let texts = numbers.map(|n| Some(format!("{n:?}"))).to_vec();
+    let columns = [encode(&Held::Whole(numbers.to_vec()), 3), encode(&Held::Text(texts), 0)];
+    let columns: Vec<_> = columns.iter().map(Encoded::column).collect();
+    assert_eq!(aggregator.add(numbers.len(), &columns), Ok(Outcome::Added));
+    assert_eq!(aggregator.key_ranges(0, &[0, 9]), [(-3, 8), (30, 31)]);
+    assert_eq!(aggregator.key_ranges(0, &[4, 30, 40]), [(-3, 9), (31, 31), none]);
+    assert_eq!(aggregator.key_ranges(0, &[]), []);
+    assert_eq!(aggregator.key_ranges(1, &[0]), [none], "of texts");
+}

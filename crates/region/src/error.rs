@@ -59,7 +59,7 @@ pub enum Error {
         problem: String,
     },
     /// Bytes that come back from disk are not those that were written there.
-    #[error("cached data is damaged in {place}: {problem}; check the disk, and compute the data anew")]
+    #[error("cached data is damaged in {place}: {problem}; check the disk, and compute the data again")]
     Damaged {
         /// The directory of the data files.
         place: PathBuf,

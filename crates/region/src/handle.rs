@@ -94,7 +94,7 @@ impl Region {
         Ok(pinned.then(|| Prefetch { shared: Arc::clone(&self.shared), segment: found, pinned: true }))
     }
 
-    /// Holds a segment and makes it readable.
+    /// Pins a segment and makes it readable.
     ///
     /// # Errors
     /// As [`Raw::pin`](crate::raw::Raw::pin).

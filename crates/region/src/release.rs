@@ -25,7 +25,7 @@ impl Shared {
         }
         table.core.walked.store(true, Ordering::Release);
         self.forget_if_empty(table.core.id);
-        // Whoever waited for this region has to see that readers still hold some of it.
+        // Whoever waited for this region has to see that readers still have pinned some of it.
         self.space.announce();
     }
 
@@ -103,7 +103,7 @@ impl Shared {
     }
 
     /// Whether memory or disk space of a released region will be free without anybody's doing: the housekeeper
-    /// has not walked it yet, or transfers of it are in flight. What readers hold does not count: they may be
+    /// has not walked it yet, or transfers of it are in flight. What readers have pinned does not count: they may be
     /// the very ones who wait. Each of these ends in [`Space::announce`](crate::space::Space::announce).
     ///
     /// To be asked before `returns` is read: a region that is not seen here any more has been counted there, and

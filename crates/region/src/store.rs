@@ -42,7 +42,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether there is no region, nor any part of one that somebody holds.
+    /// Whether there is no region, nor any part of one that somebody has pinned.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shared.regions.is_empty()

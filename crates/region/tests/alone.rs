@@ -49,14 +49,14 @@ impl Group {
 }
 
 /// A memory cgroup of version 1 with such a limit, or why there is none.
-fn memory_group_v1(limit: u64) -> Result<Group, String> {
+fn memory_cgroup_v1(limit: u64) -> Result<Group, String> {
     let hierarchy = Path::new("/sys/fs/cgroup/memory");
     let group = Group::new(hierarchy, "budget").ok_or("none can be made in /sys/fs/cgroup/memory")?;
     if group.set("memory.limit_in_bytes", limit) { Ok(group) } else { Err("it takes no limit".to_owned()) }
 }
 
 /// The same of version 2.
-fn memory_group_v2(limit: u64) -> Result<Group, String> {
+fn memory_cgroup_v2(limit: u64) -> Result<Group, String> {
     let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
     let mounted = mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
@@ -95,7 +95,7 @@ fn reads_pins_and_writes_far_past_the_budget_are_not_killed() {
     let test = "reads_pins_and_writes_far_past_the_budget_are_not_killed";
     if !is_alone() {
         let limit = BUDGET + WINDOW + PROGRAM;
-        for (version, group) in [(1, memory_group_v1(limit)), (2, memory_group_v2(limit))] {
+        for (version, group) in [(1, memory_cgroup_v1(limit)), (2, memory_cgroup_v2(limit))] {
             match group {
                 Ok(group) => assert_passed(&alone(test, Some(&group.0))),
                 Err(why) => skipped(test, format_args!("no memory cgroup of version {version}: {why}")),

@@ -49,7 +49,7 @@ pub struct Membership {
 pub fn memory_limits(root: &Root) -> Vec<MemoryLimit> {
     let memberships = root.text("/proc/self/cgroup").map(|text| parse(&text)).unwrap_or_default();
     let mounts = mounts::read(root);
-    memory_groups(&memberships, &mounts)
+    memory_cgroups(&memberships, &mounts)
         .iter()
         .flat_map(|(version, dir)| limits_of(root, *version, dir))
         .collect()
@@ -102,7 +102,7 @@ pub fn parse(text: &str) -> Vec<Membership> {
 }
 
 /// The directories that may hold a memory limit for this process, innermost first.
-pub fn memory_groups(memberships: &[Membership], mounts: &[Mount]) -> Vec<(Version, PathBuf)> {
+pub fn memory_cgroups(memberships: &[Membership], mounts: &[Mount]) -> Vec<(Version, PathBuf)> {
     let mut groups = Vec::new();
     for membership in memberships {
         let version = match membership.controllers.as_slice() {

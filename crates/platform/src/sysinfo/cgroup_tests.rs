@@ -232,7 +232,7 @@ proptest::proptest! {
     #[test]
     fn never_panics(groups in "([0-9]*:(memory|,)?:(/|\\.\\.|a){0,6}\n){0,5}\\PC*", stat in "\\PC*", limit in "[0-9a-z]*") {
         let mounts = mounts::parse(HYBRID_MOUNTS);
-        for (_, dir) in memory_groups(&parse(&groups), &mounts) {
+        for (_, dir) in memory_cgroups(&parse(&groups), &mounts) {
             assert!(dir.starts_with("/sys/fs/cgroup"));
         }
         hierarchical_limit(&stat);

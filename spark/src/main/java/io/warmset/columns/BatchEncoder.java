@@ -139,6 +139,15 @@ public final class BatchEncoder implements AutoCloseable {
     }
   }
 
+  /**
+   * A column of whole numbers, cut where two of the finished batch that follow one another are furthest apart: the least and the
+   * greatest before, and the least and the greatest from there on. Null where all are equal, or are none.
+   */
+  public long[] halves(int column) {
+    if (!finished) throw new IllegalStateException("the batch is not finished; call finish() before halves()");
+    return encoders[column].halves();
+  }
+
   /** Forgets the batch and keeps the memory. */
   public void reset() {
     for (ColumnEncoder encoder : encoders) encoder.reset();

@@ -100,6 +100,11 @@ abstract class ColumnEncoder {
   /** Adds the values of the finished batch that are not null; nothing for nested types. */
   void sketch(DistinctSketch into) {}
 
+  /** See {@link BatchEncoder#halves}. */
+  long[] halves() {
+    return null;
+  }
+
   void reset() {
     rows = 0;
     nulls = 0;

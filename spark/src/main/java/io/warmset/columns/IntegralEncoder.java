@@ -247,6 +247,41 @@ final class IntegralEncoder extends ColumnEncoder {
   }
 
   @Override
+  long[] halves() {
+    if (width == 0) return null;
+    int cut = cut();
+    long[] found = {Long.MAX_VALUE, Long.MIN_VALUE, Long.MAX_VALUE, Long.MIN_VALUE};
+    for (int row = 0; row < rows; row++) {
+      if (!isPresent(row)) continue;
+      long value = Platform.getLong(null, values.address() + 8L * row);
+      int at = row < cut ? 0 : 2;
+      found[at] = Math.min(found[at], value);
+      found[at + 1] = Math.max(found[at + 1], value);
+    }
+    return found;
+  }
+
+  /** The row that is furthest from the one before. */
+  private int cut() {
+    int cut = 0;
+    double most = -1;
+    long before = 0;
+    boolean isFirst = true;
+    for (int row = 0; row < rows; row++) {
+      if (!isPresent(row)) continue;
+      long value = Platform.getLong(null, values.address() + 8L * row);
+      double step = Math.abs((double) value - before);
+      if (!isFirst && step > most) {
+        most = step;
+        cut = row;
+      }
+      before = value;
+      isFirst = false;
+    }
+    return cut;
+  }
+
+  @Override
   void sketch(DistinctSketch into) {
     if (width == 0) {
       if (rows != nulls) into.add(min);

@@ -7,7 +7,7 @@ import java.io.IOException;
  *
  * <p>Stores, regions and segments are named by numbers that the native side checks: a wrong or stale one gives an
  * {@link IllegalArgumentException} (or {@link IOException} where declared), never a crash. Addresses are valid for
- * reading while a hold is counted, for writing between {@link #reserve} and {@link #seal}. Nothing here loads the
+ * reading while a pin is counted, for writing between {@link #reserve} and {@link #seal}. Nothing here loads the
  * library: see {@code NativeLibrary}.
  */
 public final class NativeStore {
@@ -15,7 +15,7 @@ public final class NativeStore {
   public static final int READY = 0;
   /** The segment is on its way; {@link #pinWait} waits for it. */
   public static final int PENDING = 1;
-  /** There is no room for the segment now; no hold was taken. */
+  /** There is no room for the segment now; no pin was taken. */
   public static final int NO_ROOM = 2;
 
   private NativeStore() {}
@@ -71,30 +71,30 @@ public final class NativeStore {
   public static native void seal(long store, long region, long segment, long usedBytes) throws IOException;
 
   /**
-   * Takes a hold and starts bringing the segment in; never waits for I/O.
+   * Takes a pin and starts bringing the segment in; never waits for I/O.
    *
    * @return {@link #READY}, {@link #PENDING} or {@link #NO_ROOM}
    */
   public static native int pinStart(long store, long region, long segment);
 
   /**
-   * Waits for a segment on which {@link #pinStart} gave a hold.
+   * Waits for a segment on which {@link #pinStart} gave a pin.
    *
    * @return its address
-   * @throws IOException if it cannot be read; the hold is dropped then
+   * @throws IOException if it cannot be read; the pin is dropped then
    */
   public static native long pinWait(long store, long region, long segment) throws IOException;
 
   /**
-   * Takes a hold and waits for the segment.
+   * Takes a pin and waits for the segment.
    *
    * @return its address
-   * @throws NoSpaceException if too much is held to show this one now; it is whole, and no hold is left
-   * @throws IOException if it cannot be read; no hold is left then
+   * @throws NoSpaceException if too much is pinned to show this one now; it is whole, and no pin is left
+   * @throws IOException if it cannot be read; no pin is left then
    */
   public static native long pin(long store, long region, long segment) throws IOException;
 
-  /** Gives a hold back. */
+  /** Gives a pin back. */
   public static native void unpin(long store, long region, long segment);
 
   /** Ends a region: constant time, idempotent, never throws, unknown ids are ignored. */

@@ -87,7 +87,7 @@ public class Region {
     return NativeStore.pin(store.handle(), id, segment);
   }
 
-  /** Gives one hold back; ignored once the store is closed. */
+  /** Gives one pin back; ignored once the store is closed. */
   public void unpin(long segment) {
     store.unpin(id, segment);
   }

@@ -6,7 +6,7 @@ import java.io.IOException;
  * The region store of this process: a handle on the native store, and the maker of regions.
  *
  * <p>Invariant: the handle is never passed to the native side after {@link #close}, except to give
- * holds back, and by calls that were already under way, which the native side answers with an exception or ignores. Closing
+ * pins back, and by calls that were already under way, which the native side answers with an exception or ignores. Closing
  * twice is harmless. It holds no lock while it is in native code, and owns no region: whoever made
  * one releases it.
  */
@@ -93,7 +93,7 @@ public final class Store implements AutoCloseable {
     }
   }
 
-  /** Gives a hold back; to a closed store, too, whose memory comes back with its last hold. */
+  /** Gives a pin back; to a closed store, too, whose memory comes back with its last pin. */
   void unpin(long region, long segment) {
     try {
       NativeStore.unpin(handle, region, segment);

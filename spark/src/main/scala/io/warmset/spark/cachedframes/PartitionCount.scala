@@ -22,8 +22,7 @@ private[spark] final class PartitionCount(
   /** Those of the batch. */
   private val ofBatch = newSketches()
   private var columns = Array.fill(types.length)(ColumnTotals.Nothing)
-  /** The last one first. */
-  private val runs = Array.fill(types.length)(Option(List.empty[(Long, Long)]))
+  private val runs = Array.fill(types.length)(new Runs)
   private var rows = 0L
   private var ended = false
 
@@ -41,24 +40,10 @@ private[spark] final class PartitionCount(
     rows += meta.numRows
     columns = columns.indices.map { c =>
       val batch = totals(c, meta, stats)
-      runs(c) = runs(c).flatMap(extended(_, batch, meta.numRows))
+      runs(c).add(batch, meta.numRows, encoder.halves(c))
       columns(c).and(batch)
     }.toArray
   }
-
-  /** With a batch behind them; none where it lies across others, or is not of whole numbers. */
-  private def extended(before: List[(Long, Long)], batch: ColumnTotals, rows: Int): Option[List[(Long, Long)]] =
-    (batch.lower, batch.upper) match {
-      case (TableStatistics.WholeNumber(least), TableStatistics.WholeNumber(most)) =>
-        val longer = before match {
-          case (from, to) :: rest if least >= to => (from, most) :: rest
-          case _ => (least, most) :: before
-        }
-        // Where a run is longer only by jumping over another, a new one begins.
-        val found = if (ColumnTotals.areApart(longer)) longer else (least, most) :: before
-        Some(found).filter(of => of.length <= PartitionCount.RunsMax && ColumnTotals.areApart(of))
-      case _ => if (batch.nulls == rows) Some(before) else None
-    }
 
   private def totals(c: Int, meta: BatchMeta, stats: InternalRow): ColumnTotals = {
     val nulls = stats.getInt(5 * c + 2)
@@ -72,13 +57,8 @@ private[spark] final class PartitionCount(
     ended = true
     val counted = columns.lazyZip(sketches).lazyZip(runs).map { case (of, sketch, own) =>
       val values = if (sketch == null) 0.0 else sketch.estimate()
-      of.and(new ColumnTotals(0, 0, 0, 0, values, null, null, if (sketch == null) null else sketch.registers)).in(own)
+      of.and(new ColumnTotals(0, 0, 0, 0, values, null, null, if (sketch == null) null else sketch.registers)).in(own.found)
     }
     statistics.add(partition -> new TableTotals(rows, counted))
   }
-}
-
-private object PartitionCount {
-  /** Files that were read one behind the other, each in an order. */
-  private val RunsMax = 64
 }
