@@ -24,8 +24,8 @@ HEAP_BYTES_MIN = 528 * MIB
 # threads; for the Python driver; for the pages of their files. With 512 MiB Warmset, stock Spark and Parquet were all
 # killed at the limit (at q5, while caching `lineitem`, at q21).
 NATIVE_BYTES = 640 * MIB
-# What two tasks of Warmset's that aggregate take beside its pool, as `ContainerRule` counts it. With none it was killed at q17,
-# with 64 MiB at q20 of a third pass.
+# What two tasks of Warmset's that aggregate take beside its pool, as `ContainerRule` counts it. With none it was killed
+# at q17, with 64 MiB at q20 of a third pass.
 TASKS_BYTES = 96 * MIB
 POOL_BYTES_MIN = 48 * MIB
 # Of its memory limit, what DuckDB is told to use; it needs some beside it.
@@ -149,8 +149,8 @@ def spec(setting: Setting, limit_bytes: int, cpus: int, scratch: Path) -> Spec:
     if setting.codec != "none":
         conf["spark.io.compression.codec"] = setting.codec
     if not setting.whole_queries:
-        # Spark's own runtime filters at every size; by default only scans of 10 GB have them. TPC-H over Parquet takes 83 s
-        # with them in a steady pass over twelve queries, 100 s without.
+        # Spark's own runtime filters at every size; by default only scans of 10 GB have them. TPC-H over Parquet takes
+        # 83 s with them in a steady pass over twelve queries, 100 s without.
         conf["spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold"] = "0"
     if name == "uncompressed":
         conf["spark.sql.inMemoryColumnarStorage.compressed"] = "false"

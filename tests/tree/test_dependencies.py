@@ -1,7 +1,7 @@
 """Dependencies run one way, and unsafe code stays where it belongs.
 
 `cli, jni, py → tiering, prefetch, direct, tables → region → placement, platform`; `sim → placement`; `jni →
-kernels`; benchmarks may use anything but the JNI and Python boundaries. `placement` depends on nothing of ours and forbids unsafe code.
+kernels`; benchmarks may use anything but `jni`, `py`. `placement` depends on nothing of ours and forbids unsafe code.
 
 In the plugin: `entry → cachedframes, rddblocks → store → memorysplit → settings`, and `rules of plans → kernels`.
 """
@@ -42,6 +42,8 @@ USES_PARTS = {
     "BlockOwnership": {"cachedframes", "rddblocks"},
     "WarmsetSerializer": {"cachedframes"},
     "StoreHolder": {"memorysplit"},
+    "ContainerRule": {"kernels"},
+    "QuickLike": {"kernels"},
     "UseKernels": {"kernels"},
     "WarmsetAggregateExec": {"kernels"},
     "StatsReporter": {"ui"},

@@ -163,7 +163,9 @@ def test_a_newer_python_beside_an_old_one_is_found_by_its_name(machine: Machine)
     machine.has("python3", "exit 1")
     assert machine.setup("base").returncode == 0
     assert machine.setup("python").stdout == "python3.12\n"
-    assert not re.search(r"(?m)^\t(.*[ @|])?python3 ", (ROOT / "Makefile").read_text()), "the Makefile has one name for it"
+    assert not re.search(r"(?m)^\t(.*[ @|])?python3 ", (ROOT / "Makefile").read_text()), (
+        "the Makefile has one name for it"
+    )
 
 
 def test_other_systems_are_refused_in_one_sentence(machine: Machine) -> None:

@@ -114,7 +114,8 @@ object ContainerRule {
         val some = math.max(container.heapBytes, WarmsetConf.MemoryBytesMin)
         val least = container.withWindow(WarmsetConf.MemoryBytesMin) + container.othersBytes
         // Any overhead that leaves the least will do; half of the container is a start.
-        (if (container.overheadBytes >= least) least else container.withWindow(some) + container.othersBytes, "cached data needs memory there")
+        val enough = if (container.overheadBytes >= least) least else container.withWindow(some) + container.othersBytes
+        (enough, "cached data needs memory there")
     }
     if (wanted <= container.overheadBytes) None
     else {

@@ -23,8 +23,8 @@ class EarlyHavingSuite extends AnyFunSuite with WarmsetSession with KernelAnswer
 
   private val Queries = for {
     (functions, having) <- Seq("sum(p)" -> "sum(p) > 12", "sum(p), count(*)" -> "count(*) = 3", "count(*)" -> "count(*) < 3",
-      "avg(p), max(i)" -> "avg(p) * 2 > 7 and max(i) < 9", "min(i)" -> "min(i) is null or min(i) = 8", "sum(i)" -> "k % 2 = 0 or sum(i) > 20",
-      "sum(i)" -> "k > 20 and sum(i) > 20")
+      "avg(p), max(i)" -> "avg(p) * 2 > 7 and max(i) < 9", "min(i)" -> "min(i) is null or min(i) = 8",
+      "sum(i)" -> "k % 2 = 0 or sum(i) > 20", "sum(i)" -> "k > 20 and sum(i) > 20")
     where <- Seq("", "where k > 100 and o < 3")
   } yield s"select k, $functions from facts $where group by k having $having"
 

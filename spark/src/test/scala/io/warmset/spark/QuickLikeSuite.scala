@@ -21,8 +21,9 @@ class QuickLikeSuite extends AnyFunSuite with WarmsetSession {
     val files = spark.read.parquet(directory.getPath + "/texts").cache()
     files.createOrReplaceTempView("texts")
     try {
-      for ((pattern, i) <- Seq("%special%requests%", "special%requ_sts", "%a_c%", "_", "%", "%_%", "%a\\\\%b%", "a\\\\_b", "%alles%\u4e2d%", "__cd%",
-          "%nothing%here%").zipWithIndex; not <- Seq("", "not ")) {
+      val patterns = Seq("%special%requests%", "special%requ_sts", "%a_c%", "_", "%", "%_%", "%a\\\\%b%", "a\\\\_b",
+        "%alles%\u4e2d%", "__cd%", "%nothing%here%")
+      for ((pattern, i) <- patterns.zipWithIndex; not <- Seq("", "not ")) {
         val condition = s"s ${not}like '$pattern'${Seq("", " and s > 'a'", " or s = 'ab'")(i % 3)}"
         assert(rows(s"select s from texts where $condition") == rows(s"select s from plain where $condition"), condition)
       }

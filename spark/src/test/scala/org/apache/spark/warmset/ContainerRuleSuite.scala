@@ -96,7 +96,8 @@ class ContainerRuleSuite extends AnyFunSuite {
   test("containers of Spark's default size have no room, and the line that mends it is said") {
     val container = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g")).get
     val why = ContainerRule.problem(warmset(), container).get
-    assert(why.contains("have 409 MiB outside of the Java heap, less 409.6 MiB for the JVM, 128 MiB for tasks that write or aggregate"), why)
+    val less = "less 409.6 MiB for the JVM, 128 MiB for tasks that write or aggregate"
+    assert(why.contains(s"have 409 MiB outside of the Java heap, $less"), why)
     assert(why.contains("--conf spark.executor.memoryOverhead=4634m"), why)
     val mended = ContainerRule.of(spark("spark.master" -> "yarn", "spark.executor.memory" -> "4g",
       "spark.executor.memoryOverhead" -> "4634m")).get
