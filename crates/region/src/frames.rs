@@ -282,7 +282,7 @@ mod tests {
         map.set_movable(0, 1, true);
         map.set_movable(3, 2, true);
         assert_eq!(map.cheapest_run(2, |_| Some(1)), Some(3));
-        assert_eq!(map.cheapest_run(1, |key| Some(9 - u64::from(key))), Some(3));
+        assert_eq!(map.cheapest_run(1, |key| Some(9 - key)), Some(3));
     }
 
     #[test]
