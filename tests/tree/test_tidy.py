@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ CODE = (".rs", ".py", ".java", ".scala", ".sh", ".js", ".css")
 LINES_MAX = 600
 LINES_MEDIAN_MAX = 250
 LINE_CHARS_MAX = 140
+SUBJECT_CHARS_MAX = 72
 FILE_BYTES_MAX = 1_000_000
 UNDONE = re.compile(
     r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "todo" + "!", "unimple" + "mented!"]) + r")"
@@ -110,3 +112,9 @@ def test_code_is_for_the_rust_that_the_manifest_names():
         if chained.search(line)
     ]
     assert int(oldest[1]) >= 88 or not found, found
+
+
+def test_subjects_of_the_newest_commits_are_short():
+    """Older ones, and the trees of releases, which have no history, are not looked at."""
+    log = subprocess.run(["git", "-C", str(ROOT), "log", "-n", "40", "--format=%s"], capture_output=True, text=True)
+    assert [subject for subject in log.stdout.splitlines() if len(subject) > SUBJECT_CHARS_MAX] == []
