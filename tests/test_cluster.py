@@ -6,9 +6,7 @@ node. Afterwards nothing is left in the directories where executors kept data.
 
 from __future__ import annotations
 
-import json
 import re
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from e2e import paths
 from e2e.child import ScenarioFailed, SparkChild, StartFailed
 from e2e.cluster import Cluster, await_true, standalone
 from e2e.launch import Launch
+from e2e.web import fetch
 from harness.groups import memory_cgroup, why_none
 
 VERSION = "4.2"
@@ -189,8 +188,7 @@ def test_executors_in_containers_of_their_own_are_not_killed(launch: Launch, tmp
             child.call("spread.scan")
             assert all(seen["right"]) and seen["groups"] == 9
             assert started == {"0", "1"}, "an executor was replaced"
-            with urllib.request.urlopen(f"{child.call('ui.url')}/warmset/json/", timeout=10) as answer:
-                executors = json.load(answer)["executors"]
+            executors = fetch(f"{child.call('ui.url')}/warmset/json/")["executors"]
             assert all(executor["stats"]["budget_bytes"] in pools for executor in executors), executors
             peaks = [group.peak_bytes() for group in groups]
             assert all(peak and peak > pools[0] for peak in peaks), (

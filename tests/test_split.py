@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 from e2e import paths
 from e2e.cluster import await_true, standalone
 from e2e.launch import Launch
+from e2e.web import fetch
 from harness.groups import memory_cgroup, why_none
 
 MIB = 1 << 20
@@ -198,8 +198,7 @@ def test_each_executor_splits_a_budget_of_its_own(launch: Launch, tmp_path: Path
             child.call("spread.fill", level="MEMORY_AND_DISK", made=str(made))
 
             def stores() -> list[dict[str, Any]]:
-                with urllib.request.urlopen(f"{base}/warmset/json/", timeout=10) as answer:
-                    found = [executor["stats"] for executor in json.load(answer)["executors"]]
+                found = [executor["stats"] for executor in fetch(f"{base}/warmset/json/")["executors"]]
                 return found if len(found) == 2 and all(within(store) for store in found) else []
 
             def within(store: dict[str, Any]) -> bool:

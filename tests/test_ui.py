@@ -7,11 +7,9 @@ WARMSET_SCREENSHOTS to be looked at.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +18,7 @@ import pytest
 from e2e.browser import headless, needs_a_browser
 from e2e.child import SparkChild
 from e2e.launch import Launch
+from e2e.web import fetch
 from scenarios.ui import HOSTILE, PLAIN
 from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.action_chains import ActionChains
@@ -75,12 +74,6 @@ def tab(browser: WebDriver, base: str) -> WebDriver:
     browser.execute_script("localStorage.setItem('spark-theme', 'light')")
     browser.get(f"{base}/warmset/")
     return browser
-
-
-def fetch(address: str) -> Any:
-    """A JSON document."""
-    with urllib.request.urlopen(address, timeout=10) as answer:
-        return json.load(answer)
 
 
 def settled(child: SparkChild, base: str, seconds_max: float = 30.0) -> dict[str, Any]:

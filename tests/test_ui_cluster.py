@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from e2e.child import SparkChild
 from e2e.cluster import Cluster, await_true, standalone
 from e2e.launch import Launch
+from e2e.web import fetch
 
 VERSION = "4.2"
 CONF = {
@@ -39,12 +39,6 @@ def connect(launch: Launch, cluster: Cluster, **conf: str) -> SparkChild:
     """A driver with its UI on, whose executors run on the cluster."""
     settings = {"spark.master": cluster.url, "spark.warmset.dir": str(cluster.workdir / "regions")}
     return launch(VERSION, CONF | settings | conf)
-
-
-def fetch(address: str) -> Any:
-    """A JSON document."""
-    with urllib.request.urlopen(address, timeout=10) as answer:
-        return json.load(answer)
 
 
 def page(address: str) -> str:

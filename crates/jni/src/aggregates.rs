@@ -12,6 +12,7 @@ use papaya::HashMap;
 use warmset_kernels::{Aggregator, Codes, Column, Nulls, Outcome, Packed, Plan, Text, Values};
 
 use crate::errors::{Failure, guarded};
+use crate::long_array;
 
 /// Numbers that describe a column; see `NativeAggregate.add`.
 const WORDS: usize = 13;
@@ -50,8 +51,7 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_add<'a>(
 ) -> jint {
     guarded(&mut env, 0, |env| {
         let rows = usize::try_from(rows).map_err(wrong)?;
-        let mut words = vec![0; usize::try_from(env.get_array_length(&columns)?).unwrap_or(0)];
-        env.get_long_array_region(&columns, 0, &mut words)?;
+        let words = longs(env, &columns)?;
         let columns = words
             .chunks_exact(WORDS)
             .map(|words| {
@@ -88,16 +88,13 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_keyRanges<'a>(
 ) -> jlongArray {
     guarded(&mut env, std::ptr::null_mut(), |env| {
         let key = usize::try_from(key).map_err(wrong)?;
-        let mut ascending = vec![0; usize::try_from(env.get_array_length(&begins)?).unwrap_or(0)];
-        env.get_long_array_region(&begins, 0, &mut ascending)?;
+        let ascending = longs(env, &begins)?;
         let ranges = with(handle, |aggregator| match aggregator.keys() {
             keys if key < keys => Ok(aggregator.key_ranges(key, &ascending)),
             keys => Err(wrong(format!("key {key} of {keys}"))),
         })?;
-        let bounds: Vec<i64> = ranges.into_iter().flat_map(|(least, most)| [least, most]).collect();
-        let array = env.new_long_array(bounds.len() as jint)?;
-        env.set_long_array_region(&array, 0, &bounds)?;
-        Ok(array.into_raw())
+        let bounds: Vec<jlong> = ranges.into_iter().flat_map(|(least, most)| [least, most]).collect();
+        long_array(env, &bounds)
     })
 }
 
@@ -125,6 +122,13 @@ pub extern "system" fn Java_io_warmset_columns_NativeAggregate_close<'a>(
         AGGREGATORS.pin().remove(&handle);
         Ok(())
     });
+}
+
+/// The numbers of an array.
+fn longs(env: &JNIEnv<'_>, array: &JLongArray<'_>) -> Result<Vec<jlong>, Failure> {
+    let mut numbers = vec![0; usize::try_from(env.get_array_length(array)?).unwrap_or(0)];
+    env.get_long_array_region(array, 0, &mut numbers)?;
+    Ok(numbers)
 }
 
 fn with<T>(handle: jlong, call: impl FnOnce(&mut Aggregator) -> Result<T, Failure>) -> Result<T, Failure> {

@@ -258,11 +258,7 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_coldestRegions<'a>(
     guarded(&mut env, std::ptr::null_mut(), |env| {
         let regions = with_store(store, |store| Ok(store.coldest_regions()))?;
         let ids: Vec<jlong> = regions.into_iter().map(|id| id as jlong).collect();
-        let length = jsize::try_from(ids.len())
-            .map_err(|_| Failure::Argument(format!("{} regions are too many for an array", ids.len())))?;
-        let array = env.new_long_array(length)?;
-        env.set_long_array_region(&array, 0, &ids)?;
-        Ok(array.into_raw())
+        long_array(env, &ids)
     })
 }
 
@@ -362,6 +358,15 @@ pub extern "system" fn Java_io_warmset_region_NativeStore_splitClose<'a>(
         splits::close(split);
         Ok(())
     });
+}
+
+/// An array of these numbers.
+fn long_array(env: &JNIEnv<'_>, numbers: &[jlong]) -> Result<jlongArray, Failure> {
+    let length = jsize::try_from(numbers.len())
+        .map_err(|_| Failure::Argument(format!("{} numbers are too many for an array", numbers.len())))?;
+    let array = env.new_long_array(length)?;
+    env.set_long_array_region(&array, 0, numbers)?;
+    Ok(array.into_raw())
 }
 
 /// The numbers of an array that must have so many.

@@ -18,21 +18,15 @@ import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
  */
 object EarlyHaving extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
-    if (WarmsetConf.Kernels.read(conf)) plan.transformUp { case Having(found) => found } else plan
+    if (WarmsetConf.Kernels.read(conf)) plan.transformUp { case filter: FilterExec => early(filter).getOrElse(filter) } else plan
 
-  private object Having {
-    def unapply(plan: SparkPlan): Option[SparkPlan] = plan match {
-      case FilterExec(condition, last: HashAggregateExec) => last.child match {
-        case exchange: ShuffleExchangeExec => exchange.child match {
-          case first: HashAggregateExec if isPair(last, first) => below(condition, last, first).map { early =>
-            plan.withNewChildren(Seq(last.withNewChildren(Seq(exchange.withNewChildren(Seq(DroppedGroupsExec(early, first)))))))
-          }
-          case _ => None
-        }
-        case _ => None
-      }
-      case _ => None
-    }
+  private def early(filter: FilterExec): Option[SparkPlan] = for {
+    last <- Option(filter.child).collect { case aggregate: HashAggregateExec => aggregate }
+    exchange <- Option(last.child).collect { case shuffle: ShuffleExchangeExec => shuffle }
+    first <- Option(exchange.child).collect { case aggregate: HashAggregateExec if isPair(last, aggregate) => aggregate }
+    condition <- below(filter.condition, last, first)
+  } yield Seq(exchange, last, filter).foldLeft[SparkPlan](DroppedGroupsExec(condition, first)) { (child, above) =>
+    above.withNewChildren(Seq(child))
   }
 
   private def isPair(last: HashAggregateExec, first: HashAggregateExec): Boolean = last.groupingExpressions.nonEmpty &&
@@ -48,18 +42,13 @@ object EarlyHaving extends Rule[SparkPlan] {
       result.exprId -> function.evaluateExpression.transform { case a: AttributeReference => buffers.getOrElse(a, a) }
     }.toMap
     val output = last.resultExpressions.collect { case alias: Alias => alias.exprId -> alias.child }.toMap
-    val early = conjuncts(condition).filter(_.deterministic).map(_.transform {
+    val early = Conjuncts.of(condition).filter(_.deterministic).map(_.transform {
       case a: Attribute if output.contains(a.exprId) => output(a.exprId)
     }.transform {
       case a: Attribute if results.contains(a.exprId) => results(a.exprId)
     }).filter(c => c.references.subsetOf(first.outputSet) && !c.exists(_.isInstanceOf[SubqueryExpression]) &&
       !c.exists(_.isInstanceOf[UserDefinedExpression]))
     early.reduceOption(And)
-  }
-
-  private def conjuncts(condition: Expression): Seq[Expression] = condition match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other => Seq(other)
   }
 }
 

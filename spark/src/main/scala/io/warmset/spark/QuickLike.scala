@@ -16,18 +16,13 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 object QuickLike extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case filter @ FilterExec(condition, rows: ColumnarToRowExec) if isOurs(rows.child) && condition.exists(_.isInstanceOf[Like]) =>
+    case filter @ FilterExec(condition, rows: ColumnarToRowExec) if condition.exists(_.isInstanceOf[Like]) &&
+        ReadCacheAsColumns.scan(rows.child).isDefined =>
       filter.copy(condition = condition.transformUp {
         case like @ Like(text, Literal(pattern: UTF8String, _), escape) if KernelCompiler.isText(text.dataType) =>
           part(pattern.toString, escape).map(part => Contains(text, Literal(UTF8String.fromString(part), StringType)))
             .filterNot(quick => condition.exists(_.semanticEquals(quick))).fold[Expression](like)(And(_, like))
       })
-  }
-
-  private def isOurs(plan: SparkPlan): Boolean = plan match {
-    case ReadCacheAsColumns.OurScan(_) => true
-    case columns: CachedColumnsExec => isOurs(columns.child)
-    case _ => false
   }
 
   /** The longest text that every match has. None where there is none, where the pattern is wrong, or not valid Unicode. */

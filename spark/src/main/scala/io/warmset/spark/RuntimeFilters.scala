@@ -71,16 +71,18 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   }
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (WarmsetConf.JoinFilters.read(conf) && !plan.isStreaming && plan.exists(isLarge)) {
+    if (WarmsetConf.JoinFilters.read(conf) && !plan.isStreaming && plan.exists(isLargeScan)) {
       new Pass().reduce(plan, Nil)
     } else {
       plan
     }
 
-  private def isLarge(plan: LogicalPlan): Boolean = plan match {
-    case relation: CountedRelation => relation.computeStats().rowCount.exists(_ >= rowsMin)
+  private def isLargeScan(plan: LogicalPlan): Boolean = plan match {
+    case relation: CountedRelation => isLarge(relation.computeStats())
     case _ => false
   }
+
+  private def isLarge(known: Statistics): Boolean = known.rowCount.exists(_ >= rowsMin)
 
   private final class Pass {
     private var filters = 0
@@ -91,7 +93,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
       case join: Join => reduceJoin(join, above)
       case relation: CountedRelation => filtered(relation, Nil, above).fold[LogicalPlan](relation)(Filter(_, relation))
       case Filter(own, relation: CountedRelation) =>
-        filtered(relation, conjuncts(Seq(own)), above).fold(plan)(more => Filter(And(own, more), relation))
+        filtered(relation, Conjuncts.of(own), above).fold(plan)(more => Filter(And(own, more), relation))
       case other => other.mapChildren { child =>
         val most = if (other.isInstanceOf[Aggregate]) KeysShareBelowAggregateMax else KeysShareMax
         reduce(child, above.flatMap(r => step(other, r.key).map(s => r.copy(key = s._2, shareMax = most.min(r.shareMax)))))
@@ -110,9 +112,11 @@ object RuntimeFilters extends Rule[LogicalPlan] {
         // Not each by the other: the one with more keys would hardly take rows out.
         val isRight = ofLeft.isEmpty || ofRight.exists(r => distinct(r).getOrElse(0L) <= ofLeft.flatMap(distinct).getOrElse(0L))
         // A small side hands on all the keys that it has, also those that a join above drops.
-        def restrictions(of: Attribute, least: Option[LogicalPlan], side: LogicalPlan, key: Attribute) =
-          least.toSeq.flatMap(_ +: keysBelow(side, key)).map(keys => Restriction(of, keys,
-            isApart || keysOf(side, key, Nil).flatMap(distinct).exists(_ * HandedOnMax > distinct(keys).getOrElse(0L))))
+        def restrictions(of: Attribute, least: Option[LogicalPlan], side: LogicalPlan, key: Attribute) = {
+          lazy val handedOn = keysOf(side, key, Nil).flatMap(distinct)
+          least.toSeq.flatMap(_ +: keysBelow(side, key)).map(keys =>
+            Restriction(of, keys, isApart || handedOn.exists(_ * HandedOnMax > distinct(keys).getOrElse(0L))))
+        }
         (restrictions(a, ofRight.filter(_ => isRight), join.right, b), restrictions(b, ofLeft.filter(_ => !isRight), join.left, a))
       }
       val (l, r) = (reduce(join.left, left ++ own.flatMap(_._1)), reduce(join.right, right ++ own.flatMap(_._2)))
@@ -122,7 +126,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     /** The filters that are worth it on this scan, of which `own` are the conditions that it has. */
     private def filtered(relation: CountedRelation, own: Seq[Expression], above: Seq[Restriction]): Option[Expression] = {
       val known = relation.computeStats()
-      if (!isLarge(relation)) None
+      if (!isLarge(known)) None
       else {
         val candidates = for {
           of <- above.groupBy(_.key.exprId).values.toSeq
@@ -166,7 +170,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     case Project(list, child) => Project(list, onlyOn(child, key))
     case Filter(condition, child) if !child.isInstanceOf[Aggregate] =>
       val rest = onlyOn(child, key)
-      conjuncts(Seq(condition)).filter(_.references.forall(_ == key)).reduceOption(And).fold(rest)(Filter(_, rest))
+      Conjuncts.of(condition).filter(_.references.forall(_ == key)).reduceOption(And).fold(rest)(Filter(_, rest))
     case join @ Join(left, _, LeftSemi, Some(EqualTo(mine, _)), _) =>
       if (mine == key) join.copy(left = onlyOn(left, key)) else onlyOn(left, key)
     case other => other
@@ -190,15 +194,10 @@ object RuntimeFilters extends Rule[LogicalPlan] {
 
   private def joinKeys(join: Join): Seq[(Attribute, Attribute)] = {
     val (left, right) = (join.left.outputSet, join.right.outputSet)
-    conjuncts(join.condition.toSeq).collect {
+    join.condition.toSeq.flatMap(Conjuncts.of).collect {
       case EqualTo(a: Attribute, b: Attribute) if left.contains(a) && right.contains(b) => (a, b)
       case EqualTo(b: Attribute, a: Attribute) if left.contains(a) && right.contains(b) => (a, b)
     }.filter { case (a, b) => JoinFilter.supports(a.dataType) && a.dataType == b.dataType }
-  }
-
-  private def conjuncts(of: Seq[Expression]): Seq[Expression] = of.flatMap {
-    case And(left, right) => conjuncts(Seq(left, right))
-    case other => Seq(other)
   }
 
   /** One step from an attribute of `plan` down to the child that it comes from, where rows may be taken out below as well. */
@@ -234,7 +233,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
       case Filter(condition, aggregate: Aggregate) if comparesResults(condition, aggregate) && isPlain(condition) &&
           step(aggregate, key).isDefined && isScan(aggregate.child) => Some(plan -> key)
       case Filter(condition, child) => rows(child, key, Nil).map { case (found, a) =>
-        val kept = conjuncts(Seq(condition)).filter(c => isPlain(c) && c.references.subsetOf(found.outputSet))
+        val kept = Conjuncts.of(condition).filter(c => isPlain(c) && c.references.subsetOf(found.outputSet))
         lessOthers(kept.reduceOption(And).fold(found)(Filter(_, found)), above) -> a
       }
       case join: Join => step(join, key).flatMap { case (own, a) =>
@@ -277,7 +276,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     }
 
   /** HAVING, of what its aggregate computes: the shuffle of the aggregate is run once for its keys and for the query. */
-  private def comparesResults(condition: Expression, aggregate: Aggregate): Boolean = conjuncts(Seq(condition)).exists {
+  private def comparesResults(condition: Expression, aggregate: Aggregate): Boolean = Conjuncts.of(condition).exists {
     case comparison: BinaryComparison =>
       val keys = AttributeSet(aggregate.groupingExpressions.flatMap(_.references))
       isEstimated(comparison) && comparison.references.nonEmpty && comparison.references.intersect(keys).isEmpty
@@ -292,7 +291,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   }
 
   private def isSelective(plan: LogicalPlan): Boolean = plan.exists {
-    case Filter(condition, _) => conjuncts(Seq(condition)).exists(!_.isInstanceOf[IsNotNull])
+    case Filter(condition, _) => Conjuncts.of(condition).exists(!_.isInstanceOf[IsNotNull])
     case _: Join => true
     case _ => false
   }
@@ -314,7 +313,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
    */
   private def estimable(plan: LogicalPlan): LogicalPlan = plan.transformUp {
     case Filter(condition, child) =>
-      conjuncts(Seq(condition)).filter(isEstimated).reduceOption(And).fold(child)(Filter(_, child))
+      Conjuncts.of(condition).filter(isEstimated).reduceOption(And).fold(child)(Filter(_, child))
     case Join(left, keys, LeftSemi, condition, hint) =>
       def inner(of: LogicalPlan) = Join(of, Aggregate(keys.output, keys.output, keys), Inner, condition, hint)
       left match {
@@ -325,7 +324,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
 
   private def guessed(plan: LogicalPlan): Int = plan.collect {
     case Filter(condition, aggregate: Aggregate) if comparesResults(condition, aggregate) => 1
-    case Filter(condition, _) => conjuncts(Seq(condition)).count {
+    case Filter(condition, _) => Conjuncts.of(condition).count {
       case _: StringPredicate | _: Like => true
       case _ => false
     }

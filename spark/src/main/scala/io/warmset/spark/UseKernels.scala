@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression,
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarToRowExec, FilterExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.HashAggregateExec
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 
 /**
  * Puts our aggregate in the place of a partial one above projections and filters of a cached scan of ours.
@@ -21,7 +20,7 @@ object UseKernels extends Rule[SparkPlan] {
       plan.transformUp {
         case aggregate: HashAggregateExec if isPartial(aggregate) => replaced(aggregate)
         case DroppedGroupsExec(condition, aggregate: WarmsetAggregateExec) =>
-          WholeGroups.of(aggregate.keys, scan(aggregate.child).map(_.relation)).fold[SparkPlan](aggregate) { whole =>
+          WholeGroups.of(aggregate.keys, ReadCacheAsColumns.scan(aggregate.child).map(_.relation)).fold[SparkPlan](aggregate) { whole =>
             aggregate.copy(having = Some(condition), whole = Some(whole))
           }
         case DroppedGroupsExec(_, other) => other
@@ -54,7 +53,7 @@ object UseKernels extends Rule[SparkPlan] {
     } else {
       for {
         _ <- withoutLibrary.toLeft(())
-        groups <- GroupEstimate.of(below.keys, below.aggregates.length, scan(below.columns).map(_.relation))
+        groups <- GroupEstimate.of(below.keys, below.aggregates.length, ReadCacheAsColumns.scan(below.columns).map(_.relation))
         plan <- KernelCompiler.compile(below.keys, below.aggregates, below.conditions, below.columns.output, groups)
       } yield plan
     }
@@ -64,12 +63,6 @@ object UseKernels extends Rule[SparkPlan] {
   private def withoutLibrary: Option[String] =
     SparkSession.getActiveSession.flatMap(session => StatsHistory.of(session.sparkContext)).flatMap(_.withoutLibrary)
       .map(id => s"executor $id has no native library")
-
-  private def scan(columns: SparkPlan): Option[InMemoryTableScanExec] = columns match {
-    case ReadCacheAsColumns.OurScan(scan) => Some(scan)
-    case above: CachedColumnsExec => scan(above.child)
-    case _ => None
-  }
 
   private def because(aggregate: SparkPlan, columns: SparkPlan, reason: String): SparkPlan = aggregate.transformUp {
     case rows: ColumnarToRowExec if rows.child eq columns =>
@@ -107,7 +100,7 @@ object UseKernels extends Rule[SparkPlan] {
           below.aggregates.map(inlined), below.conditions.map(inlined), project.child))
       case filter: FilterExec if filter.condition.deterministic =>
         through(below.copy(conditions = filter.condition +: below.conditions, columns = filter.child))
-      case rows: ColumnarToRowExec if scan(rows.child).isDefined => Some(below.copy(columns = rows.child))
+      case rows: ColumnarToRowExec if ReadCacheAsColumns.scan(rows.child).isDefined => Some(below.copy(columns = rows.child))
       case _ => None
     }
   }

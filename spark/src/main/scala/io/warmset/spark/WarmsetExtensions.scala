@@ -87,6 +87,13 @@ object ReadCacheAsColumns extends Rule[SparkPlan] {
     case other => apply(other)
   }
 
+  /** The scan of ours that gives these columns. */
+  private[spark] def scan(columns: SparkPlan): Option[InMemoryTableScanExec] = columns match {
+    case OurScan(scan) => Some(scan)
+    case above: CachedColumnsExec => scan(above.child)
+    case _ => None
+  }
+
   /** A cached scan of ours that gives columns, alone or as a stage of an adaptive plan. */
   private[spark] object OurScan {
     def unapply(plan: SparkPlan): Option[InMemoryTableScanExec] = plan match {

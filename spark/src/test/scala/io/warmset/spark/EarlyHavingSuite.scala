@@ -107,18 +107,18 @@ class EarlyHavingSuite extends AnyFunSuite with WarmsetSession with KernelAnswer
     def wanted = new WantedGroups(of, 0, Predicate.create(GreaterThan(BoundReference(0, LongType, nullable = true), Literal(4L)), Nil))
     val groups = wanted
     groups.next()
-    val None = Array(Long.MaxValue, Long.MinValue)
+    val nothing = Array(Long.MaxValue, Long.MinValue)
     groups.begin(Array(1L, 6L, 31L, 31L))
     assert(Seq(0L, 1L, 3L, 5L, 6L, 30L, 31L).map(k => groups(InternalRow(k))) == Seq(true, true, false, true, true, true, true))
     assert(groups(InternalRow(null)))
     groups.next()
-    groups.begin(None ++ None)
+    groups.begin(nothing ++ nothing)
     groups.pass(Seq(InternalRow(7L), InternalRow(6L), InternalRow(null), InternalRow(30L), InternalRow(0L)))
     groups.next()
-    groups.begin(Array(7L, 9L) ++ None)
-    for (range <- Seq(Array(8L, 9L), Array(9L, 10L))) intercept[IllegalStateException] { groups.next(); groups.begin(range ++ None) }
-    groups.begin(None ++ Array(31L, 40L))
-    intercept[IllegalStateException](wanted.begin(Array(-1L, 3L) ++ None))
+    groups.begin(Array(7L, 9L) ++ nothing)
+    for (range <- Seq(Array(8L, 9L), Array(9L, 10L))) intercept[IllegalStateException] { groups.next(); groups.begin(range ++ nothing) }
+    groups.begin(nothing ++ Array(31L, 40L))
+    intercept[IllegalStateException](wanted.begin(Array(-1L, 3L) ++ nothing))
     intercept[IllegalStateException](wanted.pass(Seq(InternalRow(10L))))
   }
 }

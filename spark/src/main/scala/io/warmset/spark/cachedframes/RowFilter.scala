@@ -3,7 +3,7 @@ package io.warmset.spark.cachedframes
 import scala.util.Try
 
 import io.warmset.columns.{KeySet, Selection, WarmVector}
-import io.warmset.spark.{AmongKeys, WarmBatch}
+import io.warmset.spark.{AmongKeys, Conjuncts, WarmBatch}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -74,18 +74,13 @@ private[spark] object RowFilter {
    * take out rows that it would have seen changes what it says of the others.
    */
   def beforeChance(predicates: Seq[Expression]): Seq[Expression] =
-    predicates.flatMap(conjuncts).takeWhile(_.deterministic)
+    predicates.flatMap(Conjuncts.of).takeWhile(_.deterministic)
 
   /** The part of `predicates` that can be evaluated, if any. */
   def of(predicates: Seq[Expression], cached: Seq[Attribute]): Option[RowFilter] = {
     val number = cached.iterator.map(_.exprId).zipWithIndex.toMap
     val steps = predicates.flatMap(step(_, number))
     if (steps.isEmpty) None else Some(RowFilter(narrowed(steps).toArray))
-  }
-
-  private def conjuncts(predicate: Expression): Seq[Expression] = predicate match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other => Seq(other)
   }
 
   private def step(predicate: Expression, number: Map[ExprId, Int]): Option[Step] = {

@@ -63,7 +63,7 @@ private[spark] object GroupEstimate {
 
   private def memory(keys: Int, slots: Int): Double = TableSlack * (GroupBytes + keys * KeyBytes + slots * SlotBytes)
 
-  private def column(key: NamedExpression): Option[Attribute] = key match {
+  private[kernels] def column(key: NamedExpression): Option[Attribute] = key match {
     case a: Attribute => Some(a)
     case Alias(a: Attribute, _) => Some(a)
     case _ => None

@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.util.control.{NoStackTrace, NonFatal}
 
 import com.fasterxml.jackson.databind.JsonNode
-
+import io.warmset.spark.Conjuncts
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.util.CollationFactory
@@ -37,7 +37,7 @@ private[spark] object KernelCompiler {
     try {
       val writer = new KernelCompiler(input, groups)
       keys.foreach(writer.key)
-      conditions.flatMap(conjuncts).foreach(writer.filter)
+      conditions.flatMap(Conjuncts.of).foreach(writer.filter)
       val buffers = aggregates.flatMap(writer.aggregate)
       val fields = keys.map(k => keyField(writer.keyNumber(k), k.dataType)) ++ buffers.map(_.field)
       Right(KernelPlan(writer.plan(fields).toString, fields.length))
@@ -46,11 +46,6 @@ private[spark] object KernelCompiler {
       // What may be left out must not make a query fail.
       case NonFatal(problem) => Left(s"a part of it cannot be planned ($problem)")
     }
-
-  private def conjuncts(predicate: Expression): Seq[Expression] = predicate match {
-    case And(left, right) => conjuncts(left) ++ conjuncts(right)
-    case other => Seq(other)
-  }
 
   def isText(dataType: DataType): Boolean = dataType match {
     case text: StringType => text.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID

@@ -3,7 +3,7 @@ package io.warmset.spark.kernels
 import io.warmset.columns.NativeAggregate
 import io.warmset.spark.WarmsetConf
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, BasePredicate, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{BasePredicate, NamedExpression}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.columnar.warmset.CountedRelation
 import org.apache.spark.sql.types._
@@ -24,17 +24,11 @@ private[spark] object WholeGroups {
   def of(keys: Seq[NamedExpression], relation: Option[InMemoryRelation]): Option[WholeGroups] = relation match {
     case Some(counted: CountedRelation) => keys.iterator.zipWithIndex.flatMap { case (key, field) =>
       for {
-        a <- column(key) if isWhole(a.dataType)
+        a <- GroupEstimate.column(key) if isWhole(a.dataType)
         runs <- counted.runs(a) if runs.map(_.length + 1).sum <= RunsMax
         // Those of columns come first.
-      } yield WholeGroups(keys.take(field).count(column(_).isDefined), field, a.dataType, runs)
+      } yield WholeGroups(keys.take(field).count(GroupEstimate.column(_).isDefined), field, a.dataType, runs)
     }.nextOption()
-    case _ => None
-  }
-
-  private def column(key: NamedExpression): Option[Attribute] = key match {
-    case a: Attribute => Some(a)
-    case Alias(a: Attribute, _) => Some(a)
     case _ => None
   }
 
