@@ -121,7 +121,7 @@ test-full: test-rust test-loom test-simulated test-miri test-tier test-direct te
 
 .PHONY: test-rust
 test-rust: $(STAMPS)/base
-	cargo test --workspace --locked
+	cargo test --workspace --locked --no-fail-fast
 
 .PHONY: test-loom
 test-loom: $(STAMPS)/base

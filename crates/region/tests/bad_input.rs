@@ -81,7 +81,7 @@ fn a_limit_below_the_wished_maximum_lowers_the_maximum_only() {
         let error = store.set_budget(17 * FRAME).expect_err("beyond the limit").to_string();
         assert!(error.starts_with("budget_bytes: ") && error.contains(file), "{error}");
         let error = open(17 * FRAME).expect_err("beyond the limit").to_string();
-        assert!(error.starts_with("budget_bytes: ") && error.contains("33554432 bytes"), "{error}");
+        assert!(error.starts_with("budget_bytes: ") && error.contains("32.0 MiB"), "{error}");
         assert!(error.contains(file), "{error}");
     }
 }
@@ -111,7 +111,7 @@ fn errors_call_the_settings_what_their_owner_calls_them() {
     let error = (0..100).find_map(|n| region.write(bytes(n, FRAME_BYTES)).err()).expect("no disk");
     assert!(error.is_no_space());
     let error = error.to_string();
-    assert!(error.contains("`a.flash` = 0") && error.contains("another `a.dir`"), "{error}");
+    assert!(error.contains("`a.flash`, which is 0 B") && error.contains("another `a.dir`"), "{error}");
     assert!(error.contains("raise `a.flash`") && !error.contains("flash_bytes_max"), "{error}");
 }
 

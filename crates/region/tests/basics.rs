@@ -162,7 +162,8 @@ fn the_reserve_of_the_file_system_is_left_to_others() {
     let region = store.create_region().expect("region");
     let (written, error) = fill_until_full(&region);
     assert!(
-        error.is_no_space() && error.to_string().contains("`flash_reserve_bytes` = 1152921504606846976"),
+        error.is_no_space()
+            && error.to_string().contains("1024.0 PiB stay for others (`flash_reserve_bytes`)"),
         "{error}"
     );
     assert_eq!(store.stats().flash_bytes, 0);

@@ -81,5 +81,5 @@ fn what_is_no_part_of_the_file_is_refused() {
     assert!(refused(extent(0, usize::MAX, vec![])).contains("none for"));
     assert!(refused(extent(512, 100, vec![])).contains("cannot be a segment"));
     assert!(refused(extent(4096, 100, vec![check(0, 10)])).contains("cannot be a segment"));
-    assert!(refused(extent(0, 3 * FRAME_BYTES, vec![])).contains("must be at least 6291456"));
+    assert!(refused(extent(0, 3 * FRAME_BYTES, vec![])).contains("must be at least 6.0 MiB"));
 }
