@@ -1,9 +1,9 @@
 //! region-scale: whether what the store does for one segment depends on how many there are.
 //!
-//! Two stores of the same budget, one with a thousand segments and one with a million, in saved regions whose files
-//! are sparse. Many threads pin what is resident, what is absent, and write and release regions of their own. The runs
-//! of both stores are interleaved; the figures are ratios of medians after a warm-up. The last line of stdout is
-//! `result: {json}`.
+//! Two stores, a small one and a large one with more of everything: segments, resident ones, regions. The segments lie in
+//! saved regions whose files are sparse. Many threads pin what is resident, what is absent, and write and release regions
+//! of their own. The runs of both stores are interleaved; the figures are ratios of medians after a warm-up. The last line
+//! of stdout is `result: {json}`.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -14,13 +14,14 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
+use serde::Serialize;
 use serde_json::{Value, json};
 use warmset_region::region_file::{checksum, encode};
 use warmset_region::{Config, FRAME_BYTES, Region, Store};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// Pin, miss and write in a store of a thousand segments and in one of a million.
+/// Pin, miss and write in a store of a thousand segments and in one of a million, with more resident ones and regions.
 #[derive(Debug, Parser)]
 struct Options {
     /// Fewer operations and runs.
@@ -37,12 +38,24 @@ struct Options {
     threads: usize,
 }
 
-const FEW: u64 = 1_000;
-const MANY: u64 = 1_000_000;
+/// What a store holds.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Size {
+    segments: u64,
+    /// Of the budget; each has one resident segment.
+    frames: u64,
+    /// Besides the saved ones: without segments.
+    created_regions: u64,
+}
+
+/// Its frames are more than twice as many as threads, of which each pins one: nobody is refused.
+const FEW: Size = Size { segments: 1_000, frames: 256, created_regions: 0 };
+const MANY: Size = Size { segments: 1_000_000, frames: 4096, created_regions: 100_000 };
+/// A machine with little memory has fewer resident ones.
+const MANY_QUICK: Size = Size { frames: 1024, ..MANY };
+/// Saved regions that the segments lie in.
 const REGIONS: u64 = 100;
 const SEGMENT_BYTES: usize = 4096;
-/// More than twice as many as threads, of which each holds one: nobody is refused.
-const FRAMES: u64 = 256;
 /// The segments that are pinned as resident ones.
 const HOT: u64 = 64;
 
@@ -57,11 +70,14 @@ struct Counts {
 struct Stocked {
     store: Store,
     regions: Vec<Region>,
+    /// Nobody uses them.
+    _others: Vec<Region>,
     segments: u64,
 }
 
 impl Stocked {
-    fn open(dir: &Path, segments: u64) -> Outcome<Self> {
+    fn open(dir: &Path, size: Size) -> Outcome<Self> {
+        let segments = size.segments;
         let each = segments / REGIONS;
         let path = dir.join(format!("{segments}"));
         let zeros = checksum(&[0; SEGMENT_BYTES]);
@@ -70,9 +86,10 @@ impl Stocked {
         file.write_all(&head)?;
         let last = entries.last().ok_or("no segment")?;
         file.set_len(last.offset + last.bytes)?;
-        let store = Store::open(Config::new(dir, FRAMES * FRAME_BYTES as u64))?;
+        let store = Store::open(Config::new(dir, size.frames * FRAME_BYTES as u64))?;
         let regions = (0..REGIONS).map(|_| store.open_saved(&path)).collect::<Result<_, _>>()?;
-        Ok(Self { store, regions, segments })
+        let others = (0..size.created_regions).map(|_| store.create_region()).collect::<Result<_, _>>()?;
+        Ok(Self { store, regions, _others: others, segments })
     }
 
     /// The `n`th segment, one region after another, so that neighbours lie in different regions.
@@ -186,7 +203,8 @@ fn main() -> Outcome<()> {
     };
     fs::create_dir_all(&options.dir)?;
     let dir = tempfile::tempdir_in(&options.dir)?;
-    let (few, many) = (Stocked::open(dir.path(), FEW)?, Stocked::open(dir.path(), MANY)?);
+    let size = if options.quick { MANY_QUICK } else { MANY };
+    let (few, many) = (Stocked::open(dir.path(), FEW)?, Stocked::open(dir.path(), size)?);
     let stores = [&few, &many];
     let [mut pin, mut miss, mut seal] = [(); 3].map(|()| Series::default());
     for run in 0..=runs {
@@ -200,7 +218,7 @@ fn main() -> Outcome<()> {
         json!({"pin_growth": pin.growth(), "miss_growth": miss.growth(), "seal_growth": seal.growth()});
     if let Some(path) = &options.json {
         let raw = json!({
-            "few": FEW, "many": MANY, "threads": options.threads, "regions": REGIONS, "frames": FRAMES,
+            "few": FEW, "many": size, "threads": options.threads, "saved_regions": REGIONS,
             "pin": pin.raw(), "miss": miss.raw(), "seal": seal.raw(), "result": result,
             "stats": {"few": few.store.stats(), "many": many.store.stats()},
         });
