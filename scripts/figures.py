@@ -22,7 +22,7 @@ import report  # noqa: E402
 from figures import SizeFigures  # noqa: E402
 from harness.statistics import geomean  # noqa: E402
 
-RUN = Path("bench/runs/2026-11-26-intel-xeon-2cpu-24g/spark-sql")
+RUN = Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json")
 BEGIN, END = "<!-- figures: spark-sql -->", "<!-- /figures: spark-sql -->"
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
@@ -39,6 +39,11 @@ def charged() -> Path | None:
 def page_of(file: Path) -> Path:
     """The page that a run wrote beside its raw figures."""
     return file.with_name(f"README{file.stem.removeprefix('raw')}.md")
+
+
+def chart_of(file: Path) -> Path:
+    """The chart that a run drew beside its raw figures."""
+    return file.with_name(f"chart{file.stem.removeprefix('raw')}.svg")
 
 
 def row(raw: dict, begin: str, page: Path) -> str:
@@ -72,7 +77,7 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     marked = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
     rows = re.compile(f"^{re.escape(ROW)}.*$(\\n{re.escape(CHARGED_ROW)}.*$)?", re.MULTILINE)
     stock = f"{ROW}, against the best stock Spark 4.2 of each query, settings searched"
-    shown, raw_charged, page_charged = [row(raw, stock, RUN / "README.md")], None, None
+    shown, raw_charged, page_charged = [row(raw, stock, page_of(RUN))], None, None
     if file_charged is not None:
         raw_charged, page_charged = json.loads((ROOT / file_charged).read_text()), page_of(file_charged)
         shown.append(row(raw_charged, CHARGED_ROW, page_charged))
@@ -81,7 +86,7 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
         reference: replaced(marked, f"{BEGIN}\n{tables}\n{END}", reference),
         readme: replaced(rows, "\n".join(shown), readme),
         # Pages show what lies below docs/.
-        ROOT / "docs" / "reference" / "tpch.svg": (ROOT / RUN / "chart.svg").read_text(),
+        ROOT / "docs" / "reference" / "tpch.svg": (ROOT / chart_of(RUN)).read_text(),
     }
 
 
@@ -95,12 +100,12 @@ def replaced(place: re.Pattern[str], text: str, page: Path) -> str:
 
 def main() -> int:
     """Writes the pages, or compares them."""
-    wanted = pages(json.loads((ROOT / RUN / "raw.json").read_text()), charged())
+    wanted = pages(json.loads((ROOT / RUN).read_text()), charged())
     stale = [page for page, text in wanted.items() if not page.exists() or page.read_text() != text]
     if "--check" in sys.argv[1:]:
         for page in stale:
             print(
-                f"{page.relative_to(ROOT)}: other figures than {RUN}/raw.json; run scripts/figures.py", file=sys.stderr
+                f"{page.relative_to(ROOT)}: other figures than {RUN}; run scripts/figures.py", file=sys.stderr
             )
         return 1 if stale else 0
     for page in stale:

@@ -58,13 +58,13 @@ def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
 
 
 def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    run = tmp_path / script.RUN
-    for name in ("README.md", "docs/reference/benchmarks.md", script.RUN / "chart.svg"):
+    run = (tmp_path / script.RUN).parent
+    for name in ("README.md", "docs/reference/benchmarks.md", script.chart_of(script.RUN)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     monkeypatch.setattr(script, "ROOT", tmp_path)
     raw = raw_of(script, ("twice",), peers=("comet",))
-    (run / "raw.json").write_text(json.dumps(raw))
+    (tmp_path / script.RUN).write_text(json.dumps(raw))
     assert script.charged() is None
     plain = script.pages(raw, None)
     for folder, name in (("spark-sql", "raw-search-rounds-charged"), ("spark-sql-charged", "raw")):
@@ -87,7 +87,7 @@ def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatc
 @pytest.mark.parametrize("page", ["README.md", "docs/reference/benchmarks.md"])
 def test_another_figure_on_a_page_is_found(script: ModuleType, monkeypatch: pytest.MonkeyPatch, page: str):
     read = Path.read_text
-    raw = json.loads((ROOT / script.RUN / "raw.json").read_text())
+    raw = json.loads((ROOT / script.RUN).read_text())
     figure = re.search(r"(\d+\.\d\d) × \(worst", script.row(raw, script.ROW, script.RUN))[1]
 
     def changed(path: Path, *arguments: object, **more: object) -> str:
