@@ -104,9 +104,7 @@ def main() -> int:
     stale = [page for page, text in wanted.items() if not page.exists() or page.read_text() != text]
     if "--check" in sys.argv[1:]:
         for page in stale:
-            print(
-                f"{page.relative_to(ROOT)}: other figures than {RUN}; run scripts/figures.py", file=sys.stderr
-            )
+            print(f"{page.relative_to(ROOT)}: other figures than {RUN}; run scripts/figures.py", file=sys.stderr)
         return 1 if stale else 0
     for page in stale:
         page.write_text(wanted[page])
