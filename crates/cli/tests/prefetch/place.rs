@@ -1,12 +1,16 @@
 //! A program whose reads are known, its files, and a store of profiles.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
+use warmset_platform::residency;
 
 pub const MIB: u64 = 1 << 20;
 pub const SECOND: u64 = 3 << 19;
@@ -43,12 +47,22 @@ impl Place {
     }
 
     /// Drops the files from the page cache. What was just written is there in large folios, which are mapped whole at
-    /// their first fault: then no tracepoint tells what else of them is touched.
+    /// their first fault: then no tracepoint tells what else of them is touched. A page that something else holds for a
+    /// moment stays: asked again until all are gone.
     pub fn evict(&self) {
         for name in ["first", "second", "pie", "fixed"] {
             let file = fs::File::open(self.path(name)).unwrap();
-            file.sync_all().unwrap();
-            fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            let bytes = file.metadata().unwrap().len();
+            let gone = (0..6000).any(|_| {
+                file.sync_all().unwrap();
+                fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+                let cached = residency::pages(file.as_fd(), bytes).unwrap().contains(&true);
+                if cached {
+                    sleep(Duration::from_millis(10));
+                }
+                !cached
+            });
+            assert!(gone, "{name} stays in the page cache");
         }
     }
 
