@@ -74,7 +74,7 @@ impl Aggregator {
             return Err(InvalidPlan(format!("the key is node {node}, which is no whole number")));
         }
         let of_keys = evaluator.closure(plan.key_nodes.iter().copied());
-        rows::check(plan)?;
+        rows::check(plan, &evaluator)?;
         let selector = Selector::new(&plan.filters, &evaluator)?;
         let accumulators = plan
             .aggregates
@@ -258,7 +258,7 @@ impl Aggregator {
         for accumulator in accumulators {
             // A chunk of such numbers does not exceed 64 bits.
             let is_small = magnitude(self.ranges[accumulator.node]) < 1 << 52;
-            accumulator.add(&evaluator.slots[accumulator.node], of, count, groups, is_small);
+            accumulator.add(&evaluator.slots[accumulator.node], of, (columns, rows), groups, is_small)?;
         }
         self.counted += counted;
         Ok(true)
@@ -277,7 +277,8 @@ impl Aggregator {
             self.next += 1;
             let rows = self.rows.get(group).copied().unwrap_or(0);
             let result = |aggregate: usize| self.accumulators[aggregate].result(group, rows);
-            rows::write(&mut out, &self.output, |key| self.groups.value(group, key), result);
+            let text = |aggregate: usize| self.accumulators[aggregate].text(group);
+            rows::write(&mut out, &self.output, |key| self.groups.value(group, key), result, text);
         }
         self.is_out = self.next == self.groups.count();
         out

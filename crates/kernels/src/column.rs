@@ -224,6 +224,12 @@ impl<'a> Text<'a> {
         self.base.wrapping_add(on_line).wrapping_add(rest as i64)
     }
 
+    /// The value of a row.
+    #[inline]
+    pub(crate) fn of_row(&self, row: usize) -> Result<&'a [u8], Damaged> {
+        self.value(self.codes.map_or(row, |codes| codes.code(row)))
+    }
+
     /// The value of that number.
     pub(crate) fn value(&self, index: usize) -> Result<&'a [u8], Damaged> {
         if index >= self.count {

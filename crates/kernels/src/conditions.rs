@@ -5,10 +5,11 @@
 
 use std::cmp::Ordering;
 
-use crate::column::{Column, Damaged, Text, Values};
+use crate::column::{Column, Damaged, Text};
 use crate::eval::{Lane, Rows, Slot};
 use crate::plan::{Comparison, Pattern};
 use crate::range::Range;
+use crate::text;
 
 /// Which texts of a column match.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl TextMatcher {
     /// Looks up the batch's dictionary.
     pub(crate) fn begin(&mut self, columns: &[Column<'_>]) -> Result<(), Damaged> {
         self.by_code.clear();
-        let text = self.text(columns)?;
+        let text = text::of(&columns[self.column])?;
         if text.codes.is_some() {
             for code in 0..text.count {
                 let matches = self.matches(text.value(code)?);
@@ -46,13 +47,6 @@ impl TextMatcher {
             }
         }
         Ok(())
-    }
-
-    fn text<'a>(&self, columns: &[Column<'a>]) -> Result<Text<'a>, Damaged> {
-        match columns[self.column].values {
-            Values::Text(text) => Ok(text),
-            _ => Err(Damaged("not text")),
-        }
     }
 
     fn matches(&self, text: &[u8]) -> bool {
@@ -84,7 +78,8 @@ impl TextMatcher {
         rows: Rows<'_>,
         out: &mut Vec<i64>,
     ) -> Result<(), Damaged> {
-        let (text, column) = (self.text(columns)?, &columns[self.column]);
+        let column = &columns[self.column];
+        let text = text::of(column)?;
         out.clear();
         for i in 0..rows.count() {
             out.push(i64::from(self.is_match(&text, column, rows.row(i))?));

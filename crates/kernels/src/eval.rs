@@ -10,6 +10,7 @@ use crate::dates;
 use crate::expressions::{Expression, Parsed, check, lane_of_type, operands};
 use crate::plan::{InvalidPlan, Operator, Plan};
 use crate::range::{Range, is_narrow};
+use crate::text;
 
 /// Rows that are worked on at a time: what they need of a few nodes stays in the first caches.
 pub(crate) const CHUNK: usize = 1024;
@@ -105,7 +106,8 @@ impl Evaluator {
             check(&expression, &nodes, plan.columns)?;
             let mut slot = Slot::new();
             slot.lane = lane_of_type(&expression, &nodes);
-            if expression.is_condition() || matches!(expression, Expression::DatePart { .. }) {
+            let is_short = matches!(expression, Expression::DatePart { .. } | Expression::TextLength { .. });
+            if expression.is_condition() || is_short {
                 slot.lane = Lane::Narrow;
             }
             fill_literal(&expression, &mut slot);
@@ -135,10 +137,9 @@ impl Evaluator {
                     | Values::ScaledDoubles(..) => {}
                     _ => return Err(Damaged("not doubles")),
                 },
-                Expression::TextMatches { column, .. } => match columns[column].values {
-                    Values::Text(_) => {}
-                    _ => return Err(Damaged("not text")),
-                },
+                Expression::Text { column }
+                | Expression::TextLength { column }
+                | Expression::TextMatches { column, .. } => drop(text::of(&columns[column])?),
                 _ => {}
             }
         }
@@ -187,7 +188,13 @@ impl Evaluator {
                     presence(&columns[column], rows, slot);
                     doubles(&columns[column], rows, slot)?;
                 }
-                Expression::Presence { column } => presence(&columns[column], rows, slot),
+                Expression::Presence { column } | Expression::Text { column } => {
+                    presence(&columns[column], rows, slot);
+                }
+                Expression::TextLength { column } => {
+                    presence(&columns[column], rows, slot);
+                    text::lengths(&columns[column], rows, slot)?;
+                }
                 Expression::WholeLiteral(_) | Expression::DoubleLiteral(_) => {}
                 Expression::Arithmetic { operator, left, right, .. } => {
                     both_present(&before[left], &before[right], rows.count(), slot);
@@ -285,6 +292,14 @@ impl Evaluator {
 
     pub(crate) fn is_double(&self, node: usize) -> bool {
         self.lane(node) == Some(Lane::Double)
+    }
+
+    /// The column of a node that is text.
+    pub(crate) fn text_column(&self, node: usize) -> Option<usize> {
+        match self.nodes.get(node) {
+            Some(&Expression::Text { column }) => Some(column),
+            _ => None,
+        }
     }
 
     fn lane(&self, node: usize) -> Option<Lane> {

@@ -12,6 +12,8 @@ use crate::range::Range;
 pub(crate) enum Expression {
     Whole { column: usize, bounds: Range },
     Double { column: usize },
+    Text { column: usize },
+    TextLength { column: usize },
     Presence { column: usize },
     WholeLiteral(i128),
     DoubleLiteral(f64),
@@ -60,6 +62,8 @@ impl Parsed {
         Ok(match *node {
             Node::Whole { column, ref bounds } => Expression::Whole { column, bounds: bounds.parse()? },
             Node::Double { column } => Expression::Double { column },
+            Node::Text { column } => Expression::Text { column },
+            Node::TextLength { column } => Expression::TextLength { column },
             Node::Presence { column } => Expression::Presence { column },
             Node::WholeLiteral { ref value } => Expression::WholeLiteral(number(value)?),
             Node::DoubleLiteral { bits } => Expression::DoubleLiteral(f64::from_bits(bits as u64)),
@@ -122,6 +126,8 @@ pub(crate) fn check(node: &Expression, before: &[Expression], columns: usize) ->
         Expression::Whole { column, .. }
         | Expression::Double { column }
         | Expression::Presence { column }
+        | Expression::Text { column }
+        | Expression::TextLength { column }
         | Expression::TextMatches { column, .. } => column < columns,
         Expression::WholeLiteral(_) | Expression::DoubleLiteral(_) => true,
         Expression::Arithmetic { .. } => lane(first) == whole && lane(second) == whole,
@@ -154,7 +160,7 @@ pub(crate) fn lane_of_type(node: &Expression, before: &[Expression]) -> Lane {
         | Expression::DoubleLiteral(_)
         | Expression::DoubleArithmetic { .. }
         | Expression::ToDouble { .. } => Lane::Double,
-        Expression::Presence { .. } => Lane::Presence,
+        Expression::Presence { .. } | Expression::Text { .. } => Lane::Presence,
         Expression::Choice { then, .. } => {
             before.get(then).map_or(Lane::Wide, |then| lane_of_type(then, before))
         }

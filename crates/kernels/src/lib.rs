@@ -23,6 +23,7 @@ mod plan;
 mod range;
 mod rows;
 mod sums;
+mod text;
 
 pub use aggregator::{Aggregator, Outcome};
 pub use column::{Codes, Column, Damaged, Nulls, Packed, Text, Values};

@@ -52,6 +52,10 @@ pub enum Node {
     Whole { column: usize, bounds: Bounds },
     /// Doubles of a column.
     Double { column: usize },
+    /// Text of a column, of which there may be a least or greatest one.
+    Text { column: usize },
+    /// How many characters the text of a column has in UTF-8; a byte that begins none is one.
+    TextLength { column: usize },
     /// A column of which only nulls are looked at.
     Presence { column: usize },
     /// A whole number.
@@ -147,9 +151,9 @@ pub enum Aggregate {
     Sum { node: usize, bounds: Option<Bounds> },
     /// The sum of doubles in the order of rows, from 0.0.
     DoubleSum { node: usize },
-    /// The least value; of doubles that are equal the first.
+    /// The least value; of doubles that are equal the first, of texts byte by byte.
     Least { node: usize },
-    /// The greatest value; of doubles that are equal the first.
+    /// The greatest value; the same.
     Greatest { node: usize },
 }
 
@@ -166,6 +170,8 @@ pub enum Field {
     IsEmpty { aggregate: usize },
     /// A whole number, or the bits of a double. Where no row has a value: null, or 0.
     Result { aggregate: usize, bytes: usize, or_null: bool },
+    /// The least or greatest text; null where no row has a value.
+    Text { aggregate: usize },
 }
 
 /// A plan that cannot be computed: says what of it is wrong.

@@ -45,6 +45,8 @@ pub(crate) fn of(
                 )
             }
             Expression::DatePart { part, of } => dates::range(part, ranges[of]),
+            // Spark's are of 32 bits.
+            Expression::TextLength { .. } => (0, i128::from(i32::MAX)),
             Expression::Choice { then, otherwise, .. } => {
                 let (then, otherwise) = (ranges[then], ranges[otherwise.unwrap_or(then)]);
                 (then.0.min(otherwise.0), then.1.max(otherwise.1))

@@ -3,19 +3,25 @@
 //! Invariant: a row is a bit per field that is null, in words of 8 bytes; a word per field; and what fields have outside
 //! their words, at multiples of 8. Bytes that no value has are 0. Numbers are little-endian.
 
+use crate::eval::Evaluator;
 use crate::groups::Value;
-use crate::plan::{Field, InvalidPlan, Plan};
+use crate::plan::{Aggregate, Field, InvalidPlan, Plan};
 
 /// Whether fields refer to what there is.
-pub(crate) fn check(plan: &Plan) -> Result<(), InvalidPlan> {
+pub(crate) fn check(plan: &Plan, evaluator: &Evaluator) -> Result<(), InvalidPlan> {
+    let is_text = |aggregate: usize| match plan.aggregates.get(aggregate) {
+        Some(Aggregate::Least { node } | Aggregate::Greatest { node }) => evaluator.text_column(*node).is_some(),
+        _ => false,
+    };
     let is_known = |field: &Field| match *field {
         Field::Key { key, bytes } => {
             key < plan.keys.len() + plan.key_nodes.len() && [1, 2, 4, 8].contains(&bytes)
         }
         Field::Count { aggregate } | Field::IsEmpty { aggregate } => aggregate < plan.aggregates.len(),
         Field::Result { aggregate, bytes, .. } => {
-            aggregate < plan.aggregates.len() && [1, 2, 4, 8, 16].contains(&bytes)
+            aggregate < plan.aggregates.len() && !is_text(aggregate) && [1, 2, 4, 8, 16].contains(&bytes)
         }
+        Field::Text { aggregate } => is_text(aggregate),
     };
     match plan.output.iter().find(|field| !is_known(field)) {
         Some(field) => Err(InvalidPlan(format!("{field:?} of the output"))),
@@ -29,6 +35,7 @@ pub(crate) fn write<'a>(
     fields: &[Field],
     key: impl Fn(usize) -> Value<'a>,
     result: impl Fn(usize) -> (i64, i128),
+    text: impl Fn(usize) -> Option<&'a [u8]>,
 ) {
     let start = out.len();
     let row = start + 8;
@@ -44,6 +51,10 @@ pub(crate) fn write<'a>(
             },
             Field::Count { aggregate } => put(out, word, i128::from(result(aggregate).0), 8),
             Field::IsEmpty { aggregate } => put(out, word, i128::from(result(aggregate).0 == 0), 1),
+            Field::Text { aggregate } => match text(aggregate) {
+                Some(text) => put_outside(out, row, word, text, text.len()),
+                None => set_null(out, row, index),
+            },
             Field::Result { aggregate, bytes, or_null } => {
                 let (present, bits) = result(aggregate);
                 let is_null = or_null && present == 0;

@@ -5,11 +5,13 @@
 
 use std::cmp::Ordering;
 
+use crate::column::{Column, Damaged};
 use crate::conditions::double_order;
-use crate::eval::{Evaluator, Lane, Slot};
+use crate::eval::{Evaluator, Lane, Rows, Slot};
 use crate::groups::shrink;
 use crate::plan::{Aggregate, Bounds, InvalidPlan};
 use crate::range::{Range, magnitude};
+use crate::text::Extremes;
 
 /// So few groups have their sums of a chunk apart, in several copies: sums of the same group then do not wait for one
 /// another.
@@ -23,6 +25,8 @@ enum Kind {
     DoubleSum,
     Extreme(Ordering),
     DoubleExtreme(Ordering),
+    /// Of the texts of a column.
+    TextExtreme(Ordering, usize),
 }
 
 #[derive(Debug)]
@@ -40,28 +44,29 @@ pub(crate) struct Accumulator {
     whole: Vec<i128>,
     double: Vec<f64>,
     seen: Vec<bool>,
+    texts: Extremes,
     local: Vec<i64>,
 }
 
 impl Accumulator {
     pub(crate) fn new(aggregate: &Aggregate, evaluator: &Evaluator) -> Result<Accumulator, InvalidPlan> {
+        let extreme = |node: usize, wanted: Ordering| match evaluator.text_column(node) {
+            Some(column) => Kind::TextExtreme(wanted, column),
+            None if evaluator.is_double(node) => Kind::DoubleExtreme(wanted),
+            None => Kind::Extreme(wanted),
+        };
         let (kind, node, bounds) = match aggregate {
             Aggregate::Count { node } => (Kind::Count, *node, None),
             Aggregate::Sum { node, bounds } => (Kind::Sum, *node, bounds.as_ref()),
             Aggregate::DoubleSum { node } => (Kind::DoubleSum, *node, None),
-            Aggregate::Least { node } if evaluator.is_double(*node) => {
-                (Kind::DoubleExtreme(Ordering::Less), *node, None)
-            }
-            Aggregate::Least { node } => (Kind::Extreme(Ordering::Less), *node, None),
-            Aggregate::Greatest { node } if evaluator.is_double(*node) => {
-                (Kind::DoubleExtreme(Ordering::Greater), *node, None)
-            }
-            Aggregate::Greatest { node } => (Kind::Extreme(Ordering::Greater), *node, None),
+            Aggregate::Least { node } => (extreme(*node, Ordering::Less), *node, None),
+            Aggregate::Greatest { node } => (extreme(*node, Ordering::Greater), *node, None),
         };
         let fits = match kind {
             Kind::Count => node < evaluator.nodes.len(),
             Kind::Sum | Kind::Extreme(_) => evaluator.is_whole(node),
             Kind::DoubleSum | Kind::DoubleExtreme(_) => evaluator.is_double(node),
+            Kind::TextExtreme(..) => true,
         };
         if !fits {
             return Err(InvalidPlan(format!("{aggregate:?} of a node of another type")));
@@ -77,6 +82,7 @@ impl Accumulator {
             whole: Vec::new(),
             double: Vec::new(),
             seen: Vec::new(),
+            texts: Extremes::default(),
             local: Vec::new(),
         })
     }
@@ -88,6 +94,7 @@ impl Accumulator {
         self.whole.clear();
         self.double.clear();
         self.seen.clear();
+        self.texts.clear();
         shrink(&mut self.nulls);
         shrink(&mut self.whole);
         shrink(&mut self.double);
@@ -141,12 +148,12 @@ impl Accumulator {
     /// What it takes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let words = self.nulls.capacity() + self.double.capacity() + 2 * self.whole.capacity();
-        words * size_of::<i64>() + self.seen.capacity()
+        words * size_of::<i64>() + self.seen.capacity() + self.texts.bytes()
     }
 
     fn grow(&mut self, groups: usize) {
         match self.kind {
-            Kind::Count => {}
+            Kind::Count | Kind::TextExtreme(..) => {}
             Kind::Sum => self.whole.resize(groups, 0),
             Kind::DoubleSum => self.double.resize(groups, 0.0),
             Kind::Extreme(Ordering::Less) => self.whole.resize(groups, i128::MAX),
@@ -158,15 +165,16 @@ impl Accumulator {
         }
     }
 
-    /// Adds the values of so many rows, to the groups that `of` says, or all to group 1.
+    /// Adds the values of rows, to the groups that `of` says, or all to group 1.
     pub(crate) fn add(
         &mut self,
         slot: &Slot,
         of: Option<&[u32]>,
-        count: usize,
+        (columns, rows): (&[Column<'_>], Rows<'_>),
         groups: usize,
         is_small: bool,
-    ) {
+    ) -> Result<(), Damaged> {
+        let count = rows.count();
         self.grow(groups);
         if slot.has_nulls {
             self.nulls.resize(groups, 0);
@@ -210,7 +218,11 @@ impl Accumulator {
                     }
                 }
             }
+            Kind::TextExtreme(wanted, column) => {
+                self.texts.add(wanted, slot, of, groups, &columns[column], rows)?;
+            }
         }
+        Ok(())
     }
 
     fn add_sum(&mut self, slot: &Slot, of: Option<&[u32]>, count: usize, groups: usize, is_small: bool) {
@@ -249,13 +261,18 @@ impl Accumulator {
     pub(crate) fn result(&self, group: usize, rows: i64) -> (i64, i128) {
         let present = rows - self.nulls.get(group).copied().unwrap_or(0);
         let bits = match self.kind {
-            Kind::Count => 0,
+            Kind::Count | Kind::TextExtreme(..) => 0,
             Kind::Sum | Kind::Extreme(_) => self.whole.get(group).copied().unwrap_or(0),
             Kind::DoubleSum | Kind::DoubleExtreme(_) => {
                 i128::from(self.double.get(group).copied().unwrap_or(0.0).to_bits())
             }
         };
         (present, bits)
+    }
+
+    /// The group's text, if this is of texts and a row has one.
+    pub(crate) fn text(&self, group: usize) -> Option<&[u8]> {
+        self.texts.get(group)
     }
 }
 

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Partial}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarToRowExec, FilterExec, ProjectExec, SparkPlan}
-import org.apache.spark.sql.execution.aggregate.HashAggregateExec
+import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregateExec, SortAggregateExec}
 
 /**
  * Puts our aggregate in the place of a partial one above projections and filters of a cached scan of ours.
@@ -19,6 +19,8 @@ object UseKernels extends Rule[SparkPlan] {
     if (WarmsetConf.Kernels.read(conf)) {
       plan.transformUp {
         case aggregate: HashAggregateExec if isPartial(aggregate) => replaced(aggregate)
+        // With keys, its rows would have been sorted for it.
+        case aggregate: SortAggregateExec if aggregate.groupingExpressions.isEmpty && isPartial(aggregate) => replaced(aggregate)
         case DroppedGroupsExec(condition, aggregate: WarmsetAggregateExec) =>
           WholeGroups.of(aggregate.keys, ReadCacheAsColumns.scan(aggregate.child).map(_.relation)).fold[SparkPlan](aggregate) { whole =>
             aggregate.copy(having = Some(condition), whole = Some(whole))
@@ -29,11 +31,11 @@ object UseKernels extends Rule[SparkPlan] {
       plan
     }
 
-  private def isPartial(aggregate: HashAggregateExec): Boolean =
+  private def isPartial(aggregate: BaseAggregateExec): Boolean =
     aggregate.aggregateExpressions.nonEmpty && aggregate.aggregateExpressions.forall(_.mode == Partial) &&
       aggregate.requiredChildDistributionExpressions.isEmpty && !aggregate.isStreaming
 
-  private def replaced(aggregate: HashAggregateExec): SparkPlan =
+  private def replaced(aggregate: BaseAggregateExec): SparkPlan =
     Below.of(aggregate).fold[SparkPlan](aggregate) { below =>
       compiled(aggregate, below) match {
         case Right(plan) =>
@@ -45,7 +47,7 @@ object UseKernels extends Rule[SparkPlan] {
       }
     }
 
-  private def compiled(aggregate: HashAggregateExec, below: Below): Either[String, KernelPlan] = {
+  private def compiled(aggregate: BaseAggregateExec, below: Below): Either[String, KernelPlan] = {
     val expected = aggregate.groupingExpressions.map(_.toAttribute) ++
       aggregate.aggregateExpressions.flatMap(_.aggregateFunction.inputAggBufferAttributes)
     if (aggregate.output.map(_.exprId) != expected.map(_.exprId)) {
@@ -80,7 +82,7 @@ object UseKernels extends Rule[SparkPlan] {
       columns: SparkPlan)
 
   private object Below {
-    def of(aggregate: HashAggregateExec): Option[Below] =
+    def of(aggregate: BaseAggregateExec): Option[Below] =
       through(Below(aggregate.groupingExpressions, aggregate.aggregateExpressions, Nil, aggregate.child))
 
     private def through(below: Below): Option[Below] = below.columns match {

@@ -55,6 +55,23 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
     }
   }
 
+  test("the least and the greatest text, and how long texts are") {
+    withFacts {
+      val lengths = "sum(length(u)), avg(length(t)), max(length(s)), count(t)"
+      for (filter <- Seq("true", "b8 <> 3", "id < 0", "t is null", "length(t) = 2 and s in ('s1', 's3', 's4')")) {
+        compare(s"select max(u), min(u), max(t), min(t), max(s), min(s), $lengths from facts where $filter", isNative = true)
+        // Of no row at all Spark makes no groups, and no node.
+        compare(s"select s, $lengths from facts where $filter group by s", isNative = filter != "id < 0")
+      }
+      compare("select sum(i) from facts where s like 's%1'", isNative = true)
+    }
+    val texts = "transform(sequence(0, id % 5), i -> array('', 'z', 'ß', '€', '\ud83d\ude00', '\u0000')[cast((id + i) % 6 as int)])"
+    withCached(spark.range(0, 3000, 1, 2).selectExpr("id", s"array_join($texts, '') x", "cast(x'C3FFE2' as string) broken")) {
+      assert(compare("select max(x), min(x), sum(length(x)), sum(length(broken)), max(broken) from facts", isNative = true).length == 1)
+      compare("select id % 7 k, sum(length(x)), max(length(x)) from facts group by id % 7")
+    }
+  }
+
   test("filters of all kinds") {
     withFacts {
       for (filter <- Seq("i between 100 and 200", "i > 100 and i * 2 <= 100", "i in (3, 4, 1000, null)", "s = 's3'", "t in ('t1', 'zz')",
@@ -157,12 +174,14 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   test("rows before a sum leaves its type are added in native code, those after it by rows") {
     withSetting("spark.sql.ansi.enabled", "false") {
       withCached(spark.range(0, 40000, 1, 1).selectExpr("id % 30000 many", "cast(id % 3 as byte) few",
-          "cast(if(id % 5000 > 4990, repeat('9', 38), id) as decimal(38,0)) w", "sqrt(id) d")) {
+          "cast(if(id % 5000 > 4990, repeat('9', 38), id) as decimal(38,0)) w", "sqrt(id) d", "concat('t', xxhash64(id)) t")) {
         for (key <- Seq("few", "many"); functions <- Seq("sum(w)", "sum(d), sum(w), count(d), max(w)", "avg(w), min(d)")) {
           val (native, byRows) = batches(s"select $key, $functions from facts group by $key")
           assert(native > 0 && byRows > 0, s"$key, $functions")
         }
         compare("select sum(w), sum(d), count(*) from facts where many > 20000", isNative = true)
+        val (native, byRows) = batches("select max(t), min(t), sum(length(t)), sum(w), count(*) from facts")
+        assert(native > 0 && byRows > 0)
       }
     }
   }
@@ -178,7 +197,7 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
   test("without the native library the same groups, row by row") {
     withFacts {
       for (query <- Seq("select s, i, sum(price), avg(d), count(t) from facts where b8 < 4 group by s, i",
-          "select max(l), count(*) from facts")) {
+          "select max(l), count(*) from facts", "select max(u), min(t), sum(length(s)), count(*) from facts")) {
         val df = spark.sql(query)
         df.collect()
         val node = planNodes(df).collectFirst { case n: WarmsetAggregateExec => n }.get
@@ -209,7 +228,9 @@ class KernelsSuite extends AnyFunSuite with WarmsetSession with KernelAnswers {
       for ((query, why) <- Seq(
           "select sum(i) filter (where flag) from facts" -> "filter flag",
           "select stddev(d) from facts" -> "function stddev",
-          "select sum(price) from facts where s like 'a%b'" -> "expression length(s",
+          "select sum(price) from facts where s like 'a_b'" -> "LIKE a_b",
+          "select max(upper(s)) from facts" -> "which is no column",
+          "select max(s) filter (where b8 = 1) from facts" -> "which is text",
           "select flag, count(*) from facts group by flag" -> "key flag of type BOOLEAN",
           "select upper(s), count(*) from facts group by upper(s)" -> "is no column",
           "select weekday(day), count(*) from facts group by weekday(day)" -> "expression weekday",

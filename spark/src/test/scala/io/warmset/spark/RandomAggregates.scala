@@ -148,7 +148,7 @@ final class RandomAggregates(seed: Long) {
       case 0 | 1 => one(usable).name
       case 5 => s"case when $filter then ${number(depth - 1)} else ${number(depth - 1)} end"
       case 6 => one(Seq(s"coalesce(${number(depth - 1)}, ${number(0)})", s"if($filter, ${number(depth - 1)}, null)", s"-${number(0)}"))
-      case 2 => one(Seq("1", "2", "0.5", "100", "cast(3 as bigint)", "cast('-0.01' as decimal(3,2))"))
+      case 2 => one(Seq("1", "2", "0.5", "100", "cast(3 as bigint)", "cast('-0.01' as decimal(3,2))", s"length($text)"))
       case _ => s"(${number(depth - 1)} ${one(Seq("+", "-", "*"))} ${number(depth - 1)})"
     }
   }
@@ -198,6 +198,7 @@ final class RandomAggregates(seed: Long) {
     case 2 | 3 => s"sum(${number(2)})"
     case 4 if partitions == 1 => s"avg(${number(1)})"
     case 5 | 6 => s"${one(Seq("min", "max"))}(${one(columns.filter(c => isExact(c) && c.dataType != StringType)).name})"
+    case 7 if random.nextInt(3) == 0 => s"${one(Seq("min", "max"))}($text)"
     case _ => s"sum(${number(0)})"
   }
 

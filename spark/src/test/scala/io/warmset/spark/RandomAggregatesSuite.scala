@@ -19,6 +19,8 @@ class RandomAggregatesSuite extends AnyFunSuite with WarmsetSession with KernelA
   private val seconds = sys.env.get("WARMSET_KERNELS_SECONDS").map(_.toLong)
   private val QueriesPerTable = if (seconds.isDefined) 16 else 8
   private val Tables = 8
+  /** Of the eight tables from here on, some have batches of one row, and some leave native code row by row. */
+  private val FirstSeed = 11L
 
   private var tables, queries, replaced, native, byRows = 0L
   private val batches = Array.fill(4)(0L)
@@ -36,7 +38,7 @@ class RandomAggregatesSuite extends AnyFunSuite with WarmsetSession with KernelA
   }
 
   test("random aggregates over random tables give Spark's answers") {
-    val first = sys.env.get("WARMSET_SEED").map(_.toLong).getOrElse(if (seconds.isDefined) Random.nextLong() else 1L)
+    val first = sys.env.get("WARMSET_SEED").map(_.toLong).getOrElse(if (seconds.isDefined) Random.nextLong() else FirstSeed)
     val end = seconds.map(_ * 1000 + System.currentTimeMillis())
     var seed = first
     while (end.fold(seed - first < Tables)(System.currentTimeMillis() < _)) {

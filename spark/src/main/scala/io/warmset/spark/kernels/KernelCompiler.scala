@@ -161,6 +161,7 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
     case UnaryMinus(child, _) if e.dataType == DoubleType => doubles("multiply", value(Literal(-1.0)), value(child))
     case _: UnaryMinus if isRoundedByMinus(e.dataType) => unknown(s"$e, which Spark rounds to $MinusDigitsMax digits")
     case UnaryMinus(child, _) => whole("subtract", value(Literal(0L)), value(child), e.dataType)
+    case Length(a: Attribute) if isText(a.dataType) => node(variant("text_length", "column" -> column(a)))
     case DatePart(part, date) => node(variant("date_part", "part" -> part, "of" -> value(date)))
     case If(condition, yes, no) => choice(e, Seq(condition -> yes), Some(no))
     case CaseWhen(branches, otherwise) => choice(e, branches, otherwise)
@@ -268,6 +269,8 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
       case sum: Sum => summed(sum, of(sum.child))
       case average: Average => averaged(average, of(average.child))
       case count: Count => Seq(CountOf(counted(count, counts)))
+      case Min(child) if isText(child.dataType) => Seq(extremeText("least", child, counts))
+      case Max(child) if isText(child.dataType) => Seq(extremeText("greatest", child, counts))
       case least: Min => Seq(OrNull(slot(variant("least", "node" -> of(least.child))), least.dataType))
       case greatest: Max => Seq(OrNull(slot(variant("greatest", "node" -> of(greatest.child))), greatest.dataType))
       case other => unknown(s"function ${other.prettyName}")
@@ -276,6 +279,12 @@ private final class KernelCompiler(input: Seq[Attribute], groups: KernelPlan.Gro
       unknown(s"the buffers of $e in this version of Spark")
     }
     buffers
+  }
+
+  private def extremeText(of: String, child: Expression, counts: Option[Int]): Buffer = child match {
+    case a: Attribute if counts.isEmpty => TextOf(slot(variant(of, "node" -> node(variant("text", "column" -> column(a))))), a.dataType)
+    case a: Attribute => unknown(s"a filter of the $of ${a.name}, which is text")
+    case other => unknown(s"the $of text of $other, which is no column")
   }
 
   private def summed(sum: Sum, child: Int): Seq[Buffer] = sum.dataType match {

@@ -59,6 +59,11 @@ private[spark] object KernelPlan {
     override def field: JsonNode = result(slot, dataType, orNull = true)
   }
 
+  /** Null where no row had a value. */
+  final case class TextOf(slot: Int, dataType: DataType) extends Buffer {
+    override def field: JsonNode = variant("text", "aggregate" -> slot)
+  }
+
   /** Zero where no row had a value. */
   final case class OrZero(slot: Int, dataType: DataType) extends Buffer {
     override def field: JsonNode = result(slot, dataType, orNull = false)

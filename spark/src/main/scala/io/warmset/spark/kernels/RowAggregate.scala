@@ -68,7 +68,7 @@ private[spark] final class RowAggregate(
   }
 
   private def writable(row: UnsafeRow): InternalRow =
-    if (keys.nonEmpty) row.copy() else new GenericInternalRow(row.toSeq(types).toArray[Any])
+    if (keys.nonEmpty) row.copy() else new GenericInternalRow(row.copy().toSeq(types).toArray[Any])
 
   /** Gives out all groups, and forgets them; without keys one even of no row. */
   def take(): Seq[InternalRow] = {
