@@ -10,7 +10,9 @@ use crate::plan::{Aggregate, Field, InvalidPlan, Plan};
 /// Whether fields refer to what there is.
 pub(crate) fn check(plan: &Plan, evaluator: &Evaluator) -> Result<(), InvalidPlan> {
     let is_text = |aggregate: usize| match plan.aggregates.get(aggregate) {
-        Some(Aggregate::Least { node } | Aggregate::Greatest { node }) => evaluator.text_column(*node).is_some(),
+        Some(Aggregate::Least { node } | Aggregate::Greatest { node }) => {
+            evaluator.text_column(*node).is_some()
+        }
         _ => false,
     };
     let is_known = |field: &Field| match *field {

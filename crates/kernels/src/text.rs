@@ -26,7 +26,9 @@ pub(crate) fn lengths(column: &Column<'_>, rows: Rows<'_>, slot: &mut Slot) -> R
     slot.narrow.clear();
     match text.codes {
         Some(codes) if text.count <= rows.count() => {
-            let known = (0..text.count).map(|code| text.value(code).map(characters)).collect::<Result<Vec<_>, _>>()?;
+            let known = (0..text.count)
+                .map(|code| text.value(code).map(characters))
+                .collect::<Result<Vec<_>, _>>()?;
             for i in 0..rows.count() {
                 let length = if slot.is_present(i) { known.get(codes.code(rows.row(i))) } else { Some(&0) };
                 slot.narrow.push(*length.ok_or(Damaged("a code of no value"))?);
