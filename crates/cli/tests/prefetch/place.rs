@@ -54,7 +54,7 @@ impl Place {
             let file = fs::File::open(self.path(name)).unwrap();
             let bytes = file.metadata().unwrap().len();
             file.sync_all().unwrap();
-            until("the file is out of the page cache", || {
+            until(&format!("{name} is out of the page cache"), || {
                 fadvise(&file, 0, None, Advice::DontNeed).unwrap();
                 !residency::pages(file.as_fd(), bytes).unwrap().contains(&true)
             });
