@@ -49,6 +49,18 @@ public final class KeySet implements Serializable {
     }
   }
 
+  private KeySet(long least, long[] bits) {
+    min = least;
+    range = 64L * bits.length - 1;
+    exact = true;
+    this.bits = bits;
+  }
+
+  /** The numbers from `least` on whose bits are set, the lowest bit of the first word for `least`. `bits` is kept. */
+  public static KeySet ofBits(long least, long[] bits) {
+    return new KeySet(least, bits);
+  }
+
   public boolean isEmpty() {
     return bits.length == 0;
   }

@@ -4,35 +4,37 @@ import scala.collection.mutable
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.BloomFilterAggregate
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, BloomFilterAggregate}
 import org.apache.spark.sql.catalyst.optimizer.ColumnPruning
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.columnar.warmset.CountedRelation
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.LongType
 import org.apache.spark.util.sketch.BloomFilter
 
 /**
- * Adds `RuntimeFilters` to the rules that Spark's optimiser ends with. Joins of EXISTS and IN are made in its last batches, and
+ * Adds `PushDownJoins` and `RuntimeFilters` to the rules that Spark's optimiser ends with. Joins of EXISTS and IN are made in its last batches, and
  * an extension's rules come before these; a session's own come behind.
  */
-private[spark] final class AddRuntimeFilters(session: SparkSession) extends (LogicalPlan => Unit) {
+private[spark] final class AddOptimizerRules(session: SparkSession) extends (LogicalPlan => Unit) {
   override def apply(plan: LogicalPlan): Unit = {
     val methods = session.experimental
-    if (!methods.extraOptimizations.contains(RuntimeFilters)) methods.extraOptimizations :+= RuntimeFilters
+    val missing = Seq(PushDownJoins, RuntimeFilters).filterNot(methods.extraOptimizations.contains)
+    if (missing.nonEmpty) methods.extraOptimizations ++= missing
   }
 }
 
 /**
- * Puts Bloom filters of join keys above cached scans: of the keys that the other side of a join has at most.
+ * Puts filters by join keys above cached scans, exact sets or Bloom filters: of the keys that the other side of a join has at most.
  *
  * Invariant: joins stay and decide. A filter lies only where the join drops rows without a match, and where nothing between
  * scan and join depends on rows that the join drops. What a filter is made of gives all keys of its side, or more of them: it
  * may leave out conditions and joins. A plan that was treated once is not changed again.
  */
 object RuntimeFilters extends Rule[LogicalPlan] {
+  import PlanEstimates._
+
   /** Of the distinct keys of a scan: with more of them, too many rows would stay. */
   private val KeysShareMax = 0.3
   /** The same below an aggregate, which native code would compute without the filter. */
@@ -46,10 +48,14 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   /** Spark's own limit is the same. */
   private val KeysMax = 4000000L
   private val FiltersMax = 10
-  /** Of rows, those that match a pattern, and of groups, those that HAVING lets pass: a guess, of which Spark makes none. */
-  private val GuessedShare = 0.1
   /** Of keys that are taken for others: as `BloomFilter` has it by default. */
   private val FalsePositives = 0.03
+  /** Keys that lie so close are kept as a bit for each number: tested in fewer steps than a Bloom filter, and exactly. */
+  private val BitsPerKeyMax = 64L
+  /** 8 KiB: no reason to be anything but exact. */
+  private val BitsAnyway = 1L << 16
+  /** 4 MiB, which each task of the subquery has and sends. */
+  private val BitsMax = 1L << 25
 
   /**
    * Rows with other keys do not come out of a join above.
@@ -135,7 +141,7 @@ object RuntimeFilters extends Rule[LogicalPlan] {
         // Keys that are handed on anyway.
         val near = candidates.map(_.filterNot(_.of.isApart).map(_.share).minOption.getOrElse(1.0))
         // What they and its conditions leave.
-        val rows = estimated(own.foldLeft[LogicalPlan](relation)((of, c) => Filter(c, of))).toDouble * near.product
+        val rows = byCosts(own.foldLeft[LogicalPlan](relation)((of, c) => Filter(c, of))).rowCount.fold(0.0)(_.toDouble) * near.product
         val apart = candidates.zip(near).flatMap { case (of, share) =>
           of.filter(c => c.of.isApart && c.share < share && c.count <= KeysMax && c.share <= c.of.shareMax).maxByOption(_.gain(rows))
         }
@@ -149,18 +155,13 @@ object RuntimeFilters extends Rule[LogicalPlan] {
       }
     }
 
-    /**
-     * How many keys there are, by the rows that Spark's cost-based optimiser estimates, whether or not the session uses it,
-     * and by `GuessedShare`.
-     */
+    /** How many keys there are. */
     private def distinct(keys: LogicalPlan): Option[Long] = counts.getOrElseUpdate(keys, {
       val key = keys.output.head
-      val share = math.pow(GuessedShare, guessed(keys))
-      for (all <- byCosts(keys).rowCount) yield {
-        val rows = all.toDouble * share
+      for (left <- rows(keys)) yield {
         // Rows that are drawn at random from those that conditions on the key itself leave: Cardenas' formula.
-        val values = byCosts(onlyOn(keys, key)).attributeStats.get(key).flatMap(_.distinctCount).fold(rows)(_.toDouble.max(1))
-        math.max(1L, math.min(rows, values * -math.expm1(-rows / values)).toLong)
+        val values = byCosts(onlyOn(keys, key)).attributeStats.get(key).flatMap(_.distinctCount).fold(left)(_.toDouble.max(1))
+        math.max(1L, math.min(left, values * -math.expm1(-left / values)).toLong)
       }
     })
   }
@@ -177,9 +178,8 @@ object RuntimeFilters extends Rule[LogicalPlan] {
   }
 
   /** Both sides are too large to be broadcast. */
-  private def isShuffled(join: Join): Boolean = !isSmall(join.left) && !isSmall(join.right)
-
-  private def isSmall(plan: LogicalPlan): Boolean = plan.stats.sizeInBytes <= conf.autoBroadcastJoinThreshold
+  private def isShuffled(join: Join): Boolean =
+    !isSmall(join.left) && !isSmall(join.right) && !isBroadcast(join.hint.leftHint) && !isBroadcast(join.hint.rightHint)
 
   private def dropsLeft(of: JoinType): Boolean = of match {
     case Inner | LeftSemi | RightOuter => true
@@ -200,26 +200,9 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     }.filter { case (a, b) => JoinFilter.supports(a.dataType) && a.dataType == b.dataType }
   }
 
-  /** One step from an attribute of `plan` down to the child that it comes from, where rows may be taken out below as well. */
-  private def step(plan: LogicalPlan, key: Attribute): Option[(LogicalPlan, Attribute)] = plan match {
-    case Project(list, child) if list.forall(_.deterministic) => named(list, key).map(child -> _)
-    case Filter(condition, child) if condition.deterministic => Some(child -> key)
-    case sort: Sort => Some(sort.child -> key)
-    case aggregate: Aggregate if aggregate.aggregateExpressions.forall(_.deterministic) =>
-      named(aggregate.aggregateExpressions, key)
-        .filter(a => aggregate.groupingExpressions.exists(_.semanticEquals(a))).map(aggregate.child -> _)
-    case Join(left, _, Inner | LeftSemi | LeftAnti | LeftOuter, _, _) if left.outputSet.contains(key) => Some(left -> key)
-    case Join(_, right, Inner | RightOuter, _, _) if right.outputSet.contains(key) => Some(right -> key)
-    case _ => None
-  }
-
-  private def named(list: Seq[NamedExpression], key: Attribute): Option[Attribute] = list.collectFirst {
-    case a: Attribute if a.exprId == key.exprId => a
-    case alias @ Alias(a: Attribute, _) if alias.exprId == key.exprId => a
-  }
-
   private def has(condition: Expression, key: Attribute): Boolean = condition.exists {
     case BloomFilterMightContain(_, XxHash64(Seq(a: Attribute), _)) => a.exprId == key.exprId
+    case InKeySet(_, a: Attribute, _) => a.exprId == key.exprId
     case _ => false
   }
 
@@ -275,14 +258,6 @@ object RuntimeFilters extends Rule[LogicalPlan] {
       Join(found, fresh, LeftSemi, Some(EqualTo(r.key, name)), JoinHint.NONE)
     }
 
-  /** HAVING, of what its aggregate computes: the shuffle of the aggregate is run once for its keys and for the query. */
-  private def comparesResults(condition: Expression, aggregate: Aggregate): Boolean = Conjuncts.of(condition).exists {
-    case comparison: BinaryComparison =>
-      val keys = AttributeSet(aggregate.groupingExpressions.flatMap(_.references))
-      isEstimated(comparison) && comparison.references.nonEmpty && comparison.references.intersect(keys).isEmpty
-    case _ => false
-  }
-
   private def isScan(plan: LogicalPlan): Boolean = plan match {
     case _: CountedRelation => true
     case Filter(condition, child) => isPlain(condition) && isScan(child)
@@ -290,65 +265,30 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     case _ => false
   }
 
-  private def isSelective(plan: LogicalPlan): Boolean = plan.exists {
-    case Filter(condition, _) => Conjuncts.of(condition).exists(!_.isInstanceOf[IsNotNull])
-    case _: Join => true
-    case _ => false
-  }
-
-  private def isPlain(condition: Expression): Boolean = condition.deterministic &&
-    !condition.exists(e => e.isInstanceOf[SubqueryExpression] || e.isInstanceOf[UserDefinedExpression])
-
-  private def estimated(plan: LogicalPlan): BigInt = byCosts(plan).rowCount.getOrElse(BigInt(0))
-
-  private def byCosts(plan: LogicalPlan): Statistics = {
-    val conf = SQLConf.get.clone()
-    conf.setConf(SQLConf.CBO_ENABLED, true)
-    SQLConf.withExistingConf(conf)(estimable(plan).clone().stats)
-  }
-
-  /**
-   * Without the conditions that Spark guesses, and with joins of which it estimates what they drop: below filters, which it
-   * takes to leave as small a part of a column's values as they leave of the rows.
-   */
-  private def estimable(plan: LogicalPlan): LogicalPlan = plan.transformUp {
-    case Filter(condition, child) =>
-      Conjuncts.of(condition).filter(isEstimated).reduceOption(And).fold(child)(Filter(_, child))
-    case Join(left, keys, LeftSemi, condition, hint) =>
-      def inner(of: LogicalPlan) = Join(of, Aggregate(keys.output, keys.output, keys), Inner, condition, hint)
-      left match {
-        case Filter(own, child) => Filter(own, inner(child))
-        case other => inner(other)
-      }
-  }
-
-  private def guessed(plan: LogicalPlan): Int = plan.collect {
-    case Filter(condition, aggregate: Aggregate) if comparesResults(condition, aggregate) => 1
-    case Filter(condition, _) => Conjuncts.of(condition).count {
-      case _: StringPredicate | _: Like => true
-      case _ => false
-    }
-  }.sum
-
-  private def isEstimated(condition: Expression): Boolean = condition match {
-    case And(left, right) => isEstimated(left) && isEstimated(right)
-    case Or(left, right) => isEstimated(left) && isEstimated(right)
-    case Not(child) => isEstimated(child)
-    case In(_: Attribute, list) => list.forall(_.foldable)
-    case InSet(_: Attribute, _) | IsNull(_: Attribute) | IsNotNull(_: Attribute) => true
-    case comparison: BinaryComparison => (comparison.left, comparison.right) match {
-      case (_: Attribute, other) => other.foldable
-      case (other, _: Attribute) => other.foldable
-      case _ => false
-    }
-    case _ => false
-  }
-
   private def mayContain(keys: LogicalPlan, count: Long, key: Attribute): Expression = {
-    val hash = new XxHash64(Seq(keys.output.head))
-    val bits = BloomFilter.optimalNumOfBits(count, FalsePositives)
-    val filter = new BloomFilterAggregate(hash, Literal(count, LongType), Literal(bits, LongType)).toAggregateExpression()
-    val one = Aggregate(Nil, Seq(Alias(filter, "bloomFilter")()), keys)
-    BloomFilterMightContain(ScalarSubquery(ColumnPruning(one)), new XxHash64(Seq(key)))
+    def collected(by: AggregateFunction) =
+      ScalarSubquery(ColumnPruning(Aggregate(Nil, Seq(Alias(by.toAggregateExpression(), "keys")()), keys)))
+    bounds(keys) match {
+      case Some((least, greatest)) if isClose(least, greatest, count) =>
+        InKeySet(collected(CollectKeys(keys.output.head, least, ((greatest - least) / 64).toInt + 1)), key, least)
+      case _ =>
+        val hash = new XxHash64(Seq(keys.output.head))
+        val bits = BloomFilter.optimalNumOfBits(count, FalsePositives)
+        val filter = new BloomFilterAggregate(hash, Literal(count, LongType), Literal(bits, LongType))
+        BloomFilterMightContain(collected(filter), new XxHash64(Seq(key)))
+    }
+  }
+
+  /** Between which numbers the keys lie. */
+  private def bounds(keys: LogicalPlan): Option[(Long, Long)] = for {
+    (relation, key) <- origin(keys, keys.output.head)
+    known <- relation.computeStats().attributeStats.get(key)
+    least <- known.min
+    greatest <- known.max
+  } yield (least.asInstanceOf[Number].longValue, greatest.asInstanceOf[Number].longValue)
+
+  private def isClose(least: Long, greatest: Long, count: Long): Boolean = {
+    val range = BigInt(greatest) - least
+    range >= 0 && range < BitsMax && range < math.max(BitsPerKeyMax * count, BitsAnyway)
   }
 }

@@ -26,7 +26,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 class WarmsetExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPreCBORule(_ => CountCachedColumns)
-    extensions.injectCheckRule(new AddRuntimeFilters(_))
+    extensions.injectCheckRule(new AddOptimizerRules(_))
     extensions.injectQueryStagePrepRule(_ => EarlyHaving)
     extensions.injectColumnar(_ => new ColumnarRule {
       override def postColumnarTransitions: Rule[SparkPlan] =

@@ -3,8 +3,9 @@ package io.warmset.spark.cachedframes
 import scala.util.Try
 
 import io.warmset.columns.{KeySet, Selection, WarmVector}
-import io.warmset.spark.{AmongKeys, Conjuncts, WarmBatch}
+import io.warmset.spark.{AmongKeys, Conjuncts, InKeySet, WarmBatch}
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.CollationFactory
@@ -97,6 +98,8 @@ private[spark] object RowFilter {
         val numbers = values.filter(_ != null).map(whole(_, a.dataType))
         if (numbers.exists(_.isEmpty)) None else at(a).map(AnyOf(_, numbers.flatten.sorted.toArray))
       case AmongKeys(a: Attribute, keys) => at(a).map(Among(_, keys))
+      case in @ InKeySet(_, a: Attribute, _) =>
+        for (c <- at(a); keys <- in.keys) yield Among(c, SparkSession.active.sparkContext.broadcast(keys))
       case text if harmless(text) && text.references.size == 1 =>
         val a = text.references.head
         val bound = text.transform { case _: Attribute => BoundReference(0, a.dataType, nullable = true) }
