@@ -63,18 +63,20 @@ private[spark] object PlanEstimates {
   }
 
   /** Whether its value depends on the tables alone, and not on the order in which rows come. */
-  private def isStable(subquery: ScalarSubquery): Boolean = subquery.outerAttrs.isEmpty && subquery.plan.forall { node =>
+  private def isStable(subquery: ScalarSubquery): Boolean = subquery.outerAttrs.isEmpty && !subquery.plan.exists { node =>
     val isKnown = node match {
       case _: Project | _: Filter | _: Aggregate | _: Join | _: CountedRelation => true
       case _ => false
     }
-    isKnown && node.expressions.forall(e => isPlain(e) && !e.exists {
-      case function: AggregateFunction => function match {
-        case _: Sum | _: Average | _: Min | _: Max | _: Count => function.children.exists(c => c.dataType == DoubleType || c.dataType == FloatType)
-        case _ => true
-      }
+    !isKnown || node.expressions.exists(e => !isPlain(e) || e.exists {
+      case function: AggregateFunction => dependsOnOrder(function)
       case _ => false
     })
+  }
+
+  private def dependsOnOrder(function: AggregateFunction): Boolean = function match {
+    case _: Sum | _: Average | _: Min | _: Max | _: Count => function.children.exists(c => c.dataType == DoubleType || c.dataType == FloatType)
+    case _ => true
   }
 
   /** Rows by the estimates of Spark's cost-based optimiser, whether or not the session uses it, and guesses where it makes none. */

@@ -34,16 +34,23 @@ object PushDownJoins extends Rule[LogicalPlan] {
     steps.collectFirst { case (before, after) if after.fastEquals(before) => after }.getOrElse(plan)
   }
 
-  private def pushedDown(join: Join): Option[LogicalPlan] = Seq(join.left -> join.right, join.right -> join.left).view.flatMap {
-    case (into, side) if join.joinType == Inner && join.hint == JoinHint.NONE && restricts(side, join) =>
-      val (keys, others) = join.condition.toSeq.flatMap(Conjuncts.of).partition(keyOf(_, side, into).isDefined)
-      new PushDown(side, keys).into(into)
-        .map(below => Project(join.output, others.reduceOption(And).fold(below)(Filter(_, below))))
-    case _ => None
-  }.headOption
+  private def pushedDown(join: Join): Option[LogicalPlan] = {
+    val ways = Seq(
+      (join.left, join.right, join.hint.leftHint, join.hint.rightHint), (join.right, join.left, join.hint.rightHint, join.hint.leftHint))
+    ways.view.flatMap { case (into, side, hintOfInto, hint) =>
+      if (join.joinType == Inner && hintOfInto.isEmpty && restricts(side, join)) {
+        val (keys, others) = join.condition.toSeq.flatMap(Conjuncts.of).partition(keyOf(_, side, into).isDefined)
+        new PushDown(side, hint, keys).into(into)
+          .map(below => Project(join.output, others.reduceOption(And).fold(below)(Filter(_, below))))
+      } else None
+    }.headOption
+  }
 
-  /** @param keys the conditions that compare a column of `side` with one of the other side */
-  private final class PushDown(side: LogicalPlan, keys: Seq[Expression]) {
+  /**
+   * @param hint what its join was told of `side`
+   * @param keys the conditions that compare a column of it with one of the other side
+   */
+  private final class PushDown(side: LogicalPlan, hint: Option[HintInfo], keys: Seq[Expression]) {
     private val wanted = AttributeSet(keys.flatMap(_.references)) -- side.outputSet
 
     /** The plan with the side joined further down, if another join lies between. */
@@ -51,11 +58,11 @@ object PushDownJoins extends Rule[LogicalPlan] {
       case Project(list, child) if list.forall(_.deterministic) && wanted.subsetOf(AttributeSet(list.collect { case a: Attribute => a })) =>
         into(child).map(Project(list ++ side.output, _))
       case Filter(condition, child) if condition.deterministic => into(child).map(Filter(condition, _))
-      case join @ Join(left, right, Inner, _, hint) =>
+      case join @ Join(left, right, Inner, _, hints) =>
         if (isBelow(left) && !restricts(right, join)) {
-          Some(join.copy(left = joined(left), hint = hint.copy(leftHint = hint.leftHint.orElse(broadcast(left, right)))))
+          Some(join.copy(left = joined(left), hint = hints.copy(leftHint = hints.leftHint.orElse(broadcast(left, right)))))
         } else if (isBelow(right) && !restricts(left, join)) {
-          Some(join.copy(right = joined(right), hint = hint.copy(rightHint = hint.rightHint.orElse(broadcast(right, left)))))
+          Some(join.copy(right = joined(right), hint = hints.copy(rightHint = hints.rightHint.orElse(broadcast(right, left)))))
         } else {
           None
         }
@@ -65,7 +72,7 @@ object PushDownJoins extends Rule[LogicalPlan] {
     private def isBelow(plan: LogicalPlan): Boolean = wanted.subsetOf(plan.outputSet)
 
     private def joined(plan: LogicalPlan): LogicalPlan =
-      into(plan).getOrElse(Join(plan, side, Inner, keys.reduceOption(And), JoinHint.NONE))
+      into(plan).getOrElse(Join(plan, side, Inner, keys.reduceOption(And), JoinHint(None, hint)))
   }
 
   /** A table that would be broadcast is it still, with fewer rows: Spark takes a join to have those of both sides multiplied. */
