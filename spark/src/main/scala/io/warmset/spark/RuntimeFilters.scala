@@ -177,9 +177,12 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     case other => other
   }
 
-  /** Both sides are too large to be broadcast. */
-  private def isShuffled(join: Join): Boolean =
-    !isSmall(join.left) && !isSmall(join.right) && !isBroadcast(join.hint.leftHint) && !isBroadcast(join.hint.rightHint)
+  /** Neither side can be broadcast: it is too large, or rows of it may come out without a match. */
+  private def isShuffled(join: Join): Boolean = {
+    val left = dropsLeft(join.joinType) && join.joinType != LeftSemi && (isSmall(join.left) || isBroadcast(join.hint.leftHint))
+    val right = dropsRight(join.joinType) && (isSmall(join.right) || isBroadcast(join.hint.rightHint))
+    !left && !right
+  }
 
   private def dropsLeft(of: JoinType): Boolean = of match {
     case Inner | LeftSemi | RightOuter => true
