@@ -75,7 +75,8 @@ private[spark] object PlanEstimates {
   }
 
   private def dependsOnOrder(function: AggregateFunction): Boolean = function match {
-    case _: Sum | _: Average | _: Min | _: Max | _: Count => function.children.exists(c => c.dataType == DoubleType || c.dataType == FloatType)
+    case _: Sum | _: Average | _: Min | _: Max | _: Count =>
+      function.children.exists(c => c.dataType == DoubleType || c.dataType == FloatType)
     case _ => true
   }
 

@@ -14,8 +14,8 @@ import org.apache.spark.sql.types.LongType
 import org.apache.spark.util.sketch.BloomFilter
 
 /**
- * Adds `PushDownJoins` and `RuntimeFilters` to the rules that Spark's optimiser ends with. Joins of EXISTS and IN are made in its last batches, and
- * an extension's rules come before these; a session's own come behind.
+ * Adds `PushDownJoins` and `RuntimeFilters` to the rules that Spark's optimiser ends with. Joins of EXISTS and IN are made in
+ * its last batches, and an extension's rules come before these; a session's own come behind.
  */
 private[spark] final class AddOptimizerRules(session: SparkSession) extends (LogicalPlan => Unit) {
   override def apply(plan: LogicalPlan): Unit = {
