@@ -123,7 +123,8 @@ class PushDownJoinsSuite extends AnyFunSuite with WarmsetSession {
       val kinds = Seq.fill(4)(one(Seq("join", "join", "join", "join", "left join")))
       val query = s"""select count(*), sum(v), sum(regions.r), max(m.name) from facts ${kinds.head} suppliers on facts.s = suppliers.s
         ${kinds(1)} customers c on facts.c = c.c ${kinds(2)} nations on suppliers.n = nations.n
-        ${kinds(3)} ${one(Seq("nations", "twice"))} m on c.n = m.n join regions on nations.r = regions.r where ${Seq.fill(3)(one(wheres)).mkString(" and ")}"""
+        ${kinds(3)} ${one(Seq("nations", "twice"))} m on c.n = m.n join regions on nations.r = regions.r
+        where ${Seq.fill(3)(one(wheres)).mkString(" and ")}"""
       if (compare(query) != withSetting(Enabled, "false")(shape(optimized(spark.sql(query))))) moved += 1
     }
     assert(moved > 5, "hardly any join was pushed down")
