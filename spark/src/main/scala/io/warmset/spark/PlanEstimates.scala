@@ -24,6 +24,13 @@ private[spark] object PlanEstimates {
 
   def isBroadcast(hint: Option[HintInfo]): Boolean = hint.exists(_.strategy.contains(BROADCAST))
 
+  /** The columns of either side that must be equal for this condition to hold. */
+  def equated(condition: Expression, left: LogicalPlan, right: LogicalPlan): Option[(Attribute, Attribute)] = condition match {
+    case EqualTo(a: Attribute, b: Attribute) if left.outputSet.contains(a) && right.outputSet.contains(b) => Some((a, b))
+    case EqualTo(b: Attribute, a: Attribute) if left.outputSet.contains(a) && right.outputSet.contains(b) => Some((a, b))
+    case _ => None
+  }
+
   /** One step from an attribute of `plan` down to the child that it comes from, where rows may be taken out below as well. */
   def step(plan: LogicalPlan, key: Attribute): Option[(LogicalPlan, Attribute)] = plan match {
     case Project(list, child) if list.forall(_.deterministic) => named(list, key).map(child -> _)

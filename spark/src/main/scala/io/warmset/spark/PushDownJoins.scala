@@ -39,7 +39,7 @@ object PushDownJoins extends Rule[LogicalPlan] {
       (join.left, join.right, join.hint.leftHint, join.hint.rightHint), (join.right, join.left, join.hint.rightHint, join.hint.leftHint))
     ways.view.flatMap { case (into, side, hintOfInto, hint) =>
       if (join.joinType == Inner && hintOfInto.isEmpty && restricts(side, join)) {
-        val (keys, others) = join.condition.toSeq.flatMap(Conjuncts.of).partition(keyOf(_, side, into).isDefined)
+        val (keys, others) = join.condition.toSeq.flatMap(Conjuncts.of).partition(equated(_, side, into).isDefined)
         new PushDown(side, hint, keys).into(into)
           .map(below => Project(join.output, others.reduceOption(And).fold(below)(Filter(_, below))))
       } else None
@@ -88,20 +88,12 @@ object PushDownJoins extends Rule[LogicalPlan] {
     case other => other.stats.sizeInBytes
   }
 
-  /** Whether this side of a join is small, has each key once, and drops many rows of the other side. */
+  /** Whether this side of a join is small, has each key once, and drops many rows of the other side. Estimates of rows cost most. */
   private def restricts(side: LogicalPlan, join: Join): Boolean = {
     val other = if (side eq join.left) join.right else join.left
-    isSelective(side) && isSmall(sizeInBytes(side)) &&
-      join.condition.toSeq.flatMap(Conjuncts.of).flatMap(keyOf(_, side, other)).exists { key =>
-        val all = origin(side, key).flatMap(_._1.computeStats().rowCount)
-        isKey(side, key) && all.exists(n => rows(side).exists(_ <= n.toDouble * RowsShareMax))
-      }
-  }
-
-  /** The column of `side` that this condition compares with one of the other. */
-  private def keyOf(condition: Expression, side: LogicalPlan, other: LogicalPlan): Option[Attribute] = condition match {
-    case EqualTo(a: Attribute, b: Attribute) if side.outputSet.contains(a) && other.outputSet.contains(b) => Some(a)
-    case EqualTo(b: Attribute, a: Attribute) if side.outputSet.contains(a) && other.outputSet.contains(b) => Some(a)
-    case _ => None
+    val keys = join.condition.toSeq.flatMap(Conjuncts.of).flatMap(equated(_, side, other)).map(_._1).filter(isKey(side, _))
+    isSelective(side) && keys.nonEmpty && isSmall(sizeInBytes(side)) && rows(side).exists { left =>
+      keys.flatMap(origin(side, _)).flatMap(_._1.computeStats().rowCount).exists(all => left <= all.toDouble * RowsShareMax)
+    }
   }
 }

@@ -195,13 +195,9 @@ object RuntimeFilters extends Rule[LogicalPlan] {
     case _ => false
   }
 
-  private def joinKeys(join: Join): Seq[(Attribute, Attribute)] = {
-    val (left, right) = (join.left.outputSet, join.right.outputSet)
-    join.condition.toSeq.flatMap(Conjuncts.of).collect {
-      case EqualTo(a: Attribute, b: Attribute) if left.contains(a) && right.contains(b) => (a, b)
-      case EqualTo(b: Attribute, a: Attribute) if left.contains(a) && right.contains(b) => (a, b)
-    }.filter { case (a, b) => JoinFilter.supports(a.dataType) && a.dataType == b.dataType }
-  }
+  private def joinKeys(join: Join): Seq[(Attribute, Attribute)] =
+    join.condition.toSeq.flatMap(Conjuncts.of).flatMap(equated(_, join.left, join.right))
+      .filter { case (a, b) => JoinFilter.supports(a.dataType) && a.dataType == b.dataType }
 
   private def has(condition: Expression, key: Attribute): Boolean = condition.exists {
     case BloomFilterMightContain(_, XxHash64(Seq(a: Attribute), _)) => a.exprId == key.exprId

@@ -169,7 +169,7 @@ object WarmsetConf {
 
   val JoinFilters: ConfKey[Boolean] = boolean("joinFilters.enabled", default = true,
     "Whether join keys reach cached scans, which then give no rows that the join would drop: with adaptive execution " +
-      "those of a broadcast join's small side, and of joins of two large sides, as a Bloom filter, the keys of the side " +
+      "those of a broadcast join's small side, and of joins of two large sides, as a set or a Bloom filter, the keys of the side " +
       "that has few of the other's by its statistics (`spark.warmset.statistics.enabled`). May be set per session.")
 
   val Kernels: ConfKey[Boolean] = boolean("kernels.enabled", default = true,

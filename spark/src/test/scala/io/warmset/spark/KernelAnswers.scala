@@ -14,8 +14,6 @@ trait KernelAnswers extends WarmsetSession { this: Suite =>
     "spark.sql.inMemoryColumnarStorage.batchSize" -> "500", "spark.warmset.rowGroup" -> "1m",
     "spark.warmset.statistics.enabled" -> "true", Kernels -> "true")
 
-  protected def withSetting(key: String, value: String)(body: => Unit): Unit = withSettings(Map(key -> value))(body)
-
   /** Runs `body` while the view `facts` is cached. */
   protected def withCached(df: DataFrame)(body: => Unit): Unit = {
     df.cache()

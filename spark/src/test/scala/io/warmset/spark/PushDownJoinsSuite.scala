@@ -31,13 +31,6 @@ class PushDownJoinsSuite extends AnyFunSuite with WarmsetSession {
 
   private def optimized(df: DataFrame): LogicalPlan = df.asInstanceOf[ClassicDataset[Row]].queryExecution.optimizedPlan
 
-  private def withSetting[T](key: String, value: String)(body: => T): T = {
-    val before = spark.conf.get(key)
-    spark.conf.set(key, value)
-    try body
-    finally spark.conf.set(key, before)
-  }
-
   /** The joins, as a term of the tables' first letters: what is broadcast by a hint of ours is in square brackets. */
   private def shape(plan: LogicalPlan): String = plan match {
     case Join(left, right, _, _, hint) =>

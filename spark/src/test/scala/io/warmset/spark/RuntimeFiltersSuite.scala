@@ -34,20 +34,14 @@ class RuntimeFiltersSuite extends AnyFunSuite with WarmsetSession {
     df.createOrReplaceTempView(name)
   }
 
-  private def filters(df: DataFrame): Int = df.asInstanceOf[ClassicDataset[Row]].queryExecution.optimizedPlan
-    .collect { case node => node.expressions.map(_.collect { case f @ (_: BloomFilterMightContain | _: InKeySet) => f }.size).sum }.sum
+  private def count(df: DataFrame)(of: PartialFunction[Expression, Unit]): Int =
+    df.asInstanceOf[ClassicDataset[Row]].queryExecution.optimizedPlan.collect { case n => n.expressions.map(_.collect(of).size).sum }.sum
 
-  private def blooms(df: DataFrame): Int = df.asInstanceOf[ClassicDataset[Row]].queryExecution.optimizedPlan
-    .collect { case node => node.expressions.map(_.collect { case f: BloomFilterMightContain => f }.size).sum }.sum
+  private def blooms(df: DataFrame): Int = count(df) { case _: BloomFilterMightContain => }
+
+  private def filters(df: DataFrame): Int = blooms(df) + count(df) { case _: InKeySet => }
 
   private def answer(df: DataFrame): Seq[String] = df.collect().map((r: Row) => r.toString).toSeq.sorted
-
-  private def withSetting[T](key: String, value: String)(body: => T): T = {
-    val before = spark.conf.get(key)
-    spark.conf.set(key, value)
-    try body
-    finally spark.conf.set(key, before)
-  }
 
   /** The answers with filters and without are the same; gives the number of filters. */
   private def compare(query: String, isEmpty: Boolean = false): Int = {

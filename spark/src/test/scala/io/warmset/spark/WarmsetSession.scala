@@ -61,6 +61,8 @@ trait WarmsetSession extends BeforeAndAfterAll with BeforeAndAfterEach with Even
     finally before.foreach { case (key, value) => value.fold(spark.conf.unset(key))(spark.conf.set(key, _)) }
   }
 
+  protected def withSetting[T](key: String, value: String)(body: => T): T = withSettings(Map(key -> value))(body)
+
   /** From how many rows on scans get runtime filters in this suite. */
   protected def filteredRowsMin: Int = usualRowsMin
   private val usualRowsMin = RuntimeFilters.rowsMin
