@@ -17,18 +17,23 @@ private[spark] object TaskSlots {
   }
 
   /** At least 1. `cpus` stands in where the settings name no number of cores. */
-  def of(conf: SparkConf, cpus: Int): Int = {
-    // Spark 4.3 takes parts of a core per task.
-    def number(key: String): Option[Double] =
-      conf.getOption(key).flatMap(v => Try(v.trim.toDouble).toOption).filter(_ > 0)
-    val cores = conf.get("spark.master", "") match {
-      case "local" => 1
-      case Local("*") => cpus
-      case Local(threads) => Try(threads.toInt).getOrElse(cpus)
+  def of(conf: SparkConf, cpus: Int): Int =
+    math.max(1, (cores(conf, cpus).getOrElse(cpus) / number(conf, "spark.task.cpus").getOrElse(1.0)).toInt)
+
+  /** How many cores the tasks of one process share, if the settings say so; of a machine that has `cpus`, in local mode. */
+  def cores(conf: SparkConf, cpus: Int): Option[Int] = {
+    val asked = number(conf, "spark.executor.cores").map(_.toInt)
+    conf.get("spark.master", "") match {
+      case "local" => Some(1)
+      case Local("*") => Some(cpus)
+      case Local(threads) => Some(Try(threads.toInt).getOrElse(cpus))
       // Spark's default there; elsewhere an executor has all of its machine.
-      case master if master == "yarn" || master.startsWith("k8s://") => number("spark.executor.cores").fold(1)(_.toInt)
-      case _ => number("spark.executor.cores").fold(cpus)(_.toInt)
+      case master if master == "yarn" || master.startsWith("k8s://") => asked.orElse(Some(1))
+      case _ => asked
     }
-    math.max(1, (cores / number("spark.task.cpus").getOrElse(1.0)).toInt)
   }
+
+  /** Spark 4.3 takes parts of a core per task. */
+  private def number(conf: SparkConf, key: String): Option[Double] =
+    conf.getOption(key).flatMap(v => Try(v.trim.toDouble).toOption).filter(_ > 0)
 }

@@ -238,8 +238,17 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
         spark.set(CacheSerializerKey, ours)
         append(spark, ExtensionsKey, ExtensionsClass)
         spark.setIfMissing(ColumnarUdfInputKey, "false")
+        pageBytes(spark).foreach { bytes =>
+          logInfo(s"${PageRule.Key} is set to $bytes bytes; set it yourself to have another")
+          spark.set(PageRule.Key, bytes.toString)
+        }
         None
     }
+  }
+
+  private def pageBytes(spark: SparkConf): Option[Long] = {
+    val isLocal = SparkInternals.isLocal(application)
+    PageRule.bytes(spark, PageRule.heapBytes(spark, isLocal), Runtime.getRuntime.availableProcessors)
   }
 
   /** Cached DataFrames stay with Spark; RDDs need not. */
@@ -254,6 +263,9 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
     if (spark.get(CacheSerializerKey, "") == classOf[WarmsetSerializer].getName) {
       spark.remove(CacheSerializerKey)
       spark.remove(ColumnarUdfInputKey)
+      val pages = spark.getOption(PageRule.Key)
+      spark.remove(PageRule.Key)
+      pages.filterNot(pageBytes(spark).map(_.toString).contains(_)).foreach(spark.set(PageRule.Key, _))
     }
     val others = listed(spark, ExtensionsKey).filterNot(_ == ExtensionsClass)
     if (others.isEmpty) spark.remove(ExtensionsKey) else spark.set(ExtensionsKey, others.mkString(","))

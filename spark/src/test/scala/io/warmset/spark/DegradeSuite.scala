@@ -298,12 +298,14 @@ class DegradeSuite extends AnyFunSuite with Eventually {
       taken = spark.sparkContext.getConf.getAll.toSeq.filterNot { case (key, _) => ofOne(key) }
     }
     assert(taken.exists(_._2.contains("WarmsetSerializer")) && taken.exists(_._1.endsWith("WarmsetPlugin.active")))
+    assert(taken.exists(_._1 == PageRule.Key))
     for (off <- Seq("spark.warmset.enabled" -> "false", "spark.io.encryption.enabled" -> "true")) {
       withSession(taken :+ off: _*) { spark =>
         assert(StoreHolder.current.isEmpty)
         val conf = spark.sparkContext.getConf
         assert(!conf.contains("spark.sql.cache.serializer"))
         assert(!conf.contains("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"))
+        assert(!conf.contains(PageRule.Key))
         assert(conf.get("spark.sql.extensions") == classOf[NoExtensions].getName)
         checkCache(spark)
       }

@@ -34,6 +34,9 @@ final class ColumnTotals(
     val runs: Option[Seq[(Long, Long)]] = None)
   extends Serializable {
 
+  /** About how many distinct values the registers have seen. Rules of the optimiser ask for it hundreds of times in a query. */
+  @transient lazy val seen: Long = TableStatistics.distinctOf(registers)
+
   def and(other: ColumnTotals): ColumnTotals = new ColumnTotals(
     bytes + other.bytes, plainBytes + other.plainBytes, nulls + other.nulls, batchValues + other.batchValues,
     partitionValues + other.partitionValues,
@@ -95,6 +98,8 @@ final class TableStatistics extends AccumulatorV2[(Int, TableTotals), Option[Tab
   private val parts = mutable.HashMap.empty[Int, TableTotals]
   /** What bounds and registers come to. */
   private var spread: TableTotals = _
+  /** What all of it comes to, once somebody has asked. */
+  private var all: Option[TableTotals] = None
 
   override def isZero: Boolean = synchronized(parts.isEmpty)
 
@@ -110,6 +115,7 @@ final class TableStatistics extends AccumulatorV2[(Int, TableTotals), Option[Tab
   override def reset(): Unit = synchronized {
     parts.clear()
     spread = null
+    all = None
   }
 
   override def add(part: (Int, TableTotals)): Unit =
@@ -125,10 +131,12 @@ final class TableStatistics extends AccumulatorV2[(Int, TableTotals), Option[Tab
   private def take(more: Seq[(Int, TableTotals)], reaches: TableTotals): Unit = synchronized {
     parts ++= more
     spread = if (spread == null) reaches else spread.and(reaches)
+    all = None
   }
 
   override def value: Option[TableTotals] = synchronized {
-    parts.valuesIterator.reduceOption(_.and(_)).map(_.and(spread))
+    if (all.isEmpty) all = parts.valuesIterator.reduceOption(_.and(_)).map(_.and(spread))
+    all
   }
 
   /** The runs of a column in each of so many partitions. */
@@ -208,12 +216,11 @@ object TableStatistics {
   }
 
   private def distinctValues(dataType: DataType, totals: ColumnTotals): Long = {
-    def estimate = query(totals.registers)
     (totals.lower, totals.upper) match {
       case (low: Boolean, high: Boolean) => if (low == high) 1 else 2
       case (WholeNumber(low), WholeNumber(high)) if high - low >= 0 && high - low < Long.MaxValue =>
-        math.min(estimate, high - low + 1)
-      case _ => estimate
+        math.min(totals.seen, high - low + 1)
+      case _ => totals.seen
     }
   }
 
@@ -234,7 +241,7 @@ object TableStatistics {
     case _ => true
   }
 
-  private def query(registers: Array[Byte]): Long = {
+  private[warmset] def distinctOf(registers: Array[Byte]): Long = {
     import HyperLogLogPlusPlusHelper.{REGISTER_SIZE, REGISTERS_PER_WORD}
     val words = new GenericInternalRow(Array.fill[Any](Estimate.numWords)(0L))
     registers.grouped(REGISTERS_PER_WORD).zipWithIndex.foreach { case (of, word) =>
