@@ -65,7 +65,19 @@ private[spark] object WarmsetPlugin {
   /** What an application had in this process; nothing where it had nothing, or let go of it before. */
   def letGo(): Unit = {
     Eviction.lineage = None
+    Option(pagesSet.getAndSet(null)).filter(_ == System.getProperty(PageRule.Key)).foreach(_ => System.clearProperty(PageRule.Key))
     StoreHolder.close()
+  }
+
+  private val pagesSet = new AtomicReference[String]
+
+  /** For the driver also as a property: tables that it broadcasts it makes with a configuration of properties alone. */
+  def setPages(spark: SparkConf, bytes: Long): Unit = {
+    spark.set(PageRule.Key, bytes.toString)
+    if (System.getProperty(PageRule.Key) == null) {
+      pagesSet.set(bytes.toString)
+      System.setProperty(PageRule.Key, bytes.toString)
+    }
   }
 
   def knownVersion(version: String): Boolean =
@@ -240,7 +252,7 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
         spark.setIfMissing(ColumnarUdfInputKey, "false")
         pageBytes(spark).foreach { bytes =>
           logInfo(s"${PageRule.Key} is set to $bytes bytes; set it yourself to have another")
-          spark.set(PageRule.Key, bytes.toString)
+          setPages(spark, bytes)
         }
         None
     }

@@ -305,7 +305,7 @@ class DegradeSuite extends AnyFunSuite with Eventually {
         val conf = spark.sparkContext.getConf
         assert(!conf.contains("spark.sql.cache.serializer"))
         assert(!conf.contains("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"))
-        assert(!conf.contains(PageRule.Key))
+        assert(!conf.contains(PageRule.Key) && System.getProperty(PageRule.Key) == null)
         assert(conf.get("spark.sql.extensions") == classOf[NoExtensions].getName)
         checkCache(spark)
       }
