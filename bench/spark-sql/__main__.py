@@ -93,7 +93,9 @@ class Bench:
         stock = list(self.options.engines)
         found = figures.SizeFigures.of([each for each in self.raw["jobs"] if each["round"] == 0], size.name)
         if number > 0 and found.stock():
-            seconds = {engine: {query: found.seconds(engine, query) for query in work.NAMES} for engine in stock}
+            # An engine that was played before need not be asked for now.
+            known = {*stock, *found.stock()}
+            seconds = {engine: {query: found.seconds(engine, query) for query in work.NAMES} for engine in known}
             least = {query: min(seconds[engine][query] for engine in found.stock()) * HOPELESS for query in work.NAMES}
             near = [engine for engine in stock if any(seconds[engine][query] <= least[query] for query in work.NAMES)]
             stock = [engine for engine in stock if engine in ("stock", "parquet", *near)]
