@@ -22,7 +22,7 @@ import report  # noqa: E402
 from figures import SizeFigures  # noqa: E402
 from harness.statistics import geomean  # noqa: E402
 
-RUN = Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json")
+RUN = Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json")
 BEGIN, END = "<!-- figures: spark-sql -->", "<!-- /figures: spark-sql -->"
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"

@@ -18,7 +18,6 @@ def conditions(raw: dict) -> str:
     """What was played, and what of it all was not."""
     kept = raw["kept"]
     played = [name for name, *_ in kept["sizes"] if figures_of(raw, name).jobs]
-    jobs = "one job" if kept["rounds"] == 1 else f"{kept['rounds']} jobs"
     trials = "nothing searched" if kept["candidates"] == 1 else f"{kept['candidates']} settings tried first of each"
     trials += f" (in `{kept['settings_from']}`)" if kept.get("settings_from") else ""
     absent = [TITLES[name] for name in (*ENGINES, *PEERS) if name not in (*kept["engines"], *kept["peers"])]
@@ -30,9 +29,20 @@ def conditions(raw: dict) -> str:
         else "in the page cache, outside the cgroup's limit, which helps Parquet, DuckDB, Polars and Comet"
     )
     return (
-        f"Commits: {', '.join(commits(raw['jobs']))}. At {', '.join(f'`{name}`' for name in played)}: {jobs} of each "
-        f"engine, {trials}. The Parquet files were {charged}. Not played: {', '.join(absent) or 'nothing'}."
+        f"Commits: {', '.join(commits(raw['jobs']))}. {' '.join(counted(raw, name) for name in played)} "
+        f"{trials[0].upper()}{trials[1:]}. The Parquet files were {charged}. "
+        f"Not played: {', '.join(absent) or 'nothing'}."
     )
+
+
+def counted(raw: dict, size: str) -> str:
+    """How many jobs the engines played at a size."""
+    played = [each["engine"] for each in raw["jobs"] if each["size"] == size]
+    counts = {engine: played.count(engine) for engine in dict.fromkeys(played)}
+    most = max(counts.values())
+    jobs = "one job" if most == 1 else f"{most} jobs"
+    fewer = [f"{count} of {TITLES[engine]}" for engine, count in counts.items() if count < most]
+    return f"At `{size}`: {jobs} of each engine{', but ' if fewer else ''}{', '.join(fewer)}."
 
 
 def charged_tables(raw: dict) -> str:

@@ -52,9 +52,16 @@ def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
         "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql](run/README.md) |"
     )
     shown = script.block(raw, None, None)
-    assert "At `fits`, `twice`, `four`: one job of each engine" in shown and "Not played: stock `cache()`" in shown
+    assert all(f"At `{size}`: one job of each engine." in shown for size in ("fits", "twice", "four"))
+    assert "Not played: stock `cache()`" in shown
     assert shown.count("Against Comet over Parquet alone: 0.50.") == 3
     assert "charged to the cgroup" not in shown
+
+
+def test_engines_that_played_fewer_jobs_are_named(script: ModuleType):
+    raw = raw_of(script, ("twice",), peers=("duckdb",))
+    raw["jobs"] += [each for each in raw["jobs"] if each["engine"] != "duckdb"]
+    assert "At `twice`: 2 jobs of each engine, but 1 of DuckDB over Parquet. " in script.report.conditions(raw)
 
 
 def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -202,7 +202,7 @@ def test_cargo_deny_is_one_that_the_compiler_builds(machine: Machine, compiler: 
     machine.has_rust(compiler)
     done = machine.setup("deny")
     assert done.returncode == 0, done.stderr
-    assert f"cargo install --quiet --locked cargo-deny@{version}" in machine.calls
+    assert f"cargo install --quiet --locked --debug cargo-deny@{version}" in machine.calls
 
 
 @pytest.mark.parametrize("name", ["runs", "harness", "none"])
