@@ -25,9 +25,8 @@ HEAP_BYTES_MIN = 528 * MIB
 # killed at the limit (at q5, while caching `lineitem`, at q21). The collector's tables grow with the heap: with 640 MiB
 # beside a heap of 4.7 GiB, all of it touched, Warmset was killed in its second pass.
 NATIVE_BYTES_MIN, NATIVE_SHARE = 640 * MIB, 1 / 8
-# What two tasks of Warmset's that aggregate take beside its pool, as `ContainerRule` counts it. With none it was killed
-# at q17, with 64 MiB at q20 of a third pass, with 96 at q16 of a second: where fewer collections are needed, classes of
-# generated code stay longer.
+# What Warmset has beside its pool for two tasks that aggregate. `ContainerRule` counts 96 MiB, with which it was killed
+# at q16 of a second pass (with none at q17, with 64 at q20 of a third).
 TASKS_BYTES = 160 * MIB
 PAGE_BYTES = 4 * MIB - 16
 POOL_BYTES_MIN = 48 * MIB

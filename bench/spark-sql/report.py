@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from statistics import median
 
 import work
@@ -37,8 +38,7 @@ def conditions(raw: dict) -> str:
 
 def counted(raw: dict, size: str) -> str:
     """How many jobs the engines played at a size."""
-    played = [each["engine"] for each in raw["jobs"] if each["size"] == size]
-    counts = {engine: played.count(engine) for engine in dict.fromkeys(played)}
+    counts = Counter(each["engine"] for each in raw["jobs"] if each["size"] == size)
     most = max(counts.values())
     jobs = "one job" if most == 1 else f"{most} jobs"
     fewer = [f"{count} of {TITLES[engine]}" for engine, count in counts.items() if count < most]

@@ -77,7 +77,7 @@ object ContainerRule {
     val kubernetes = master.startsWith("k8s://")
     if (master != "yarn" && !kubernetes) None
     else {
-      val heap = mebibytes(conf, "spark.executor.memory").getOrElse(1024L)
+      val heap = heapMebibytes(conf)
       // As Spark's BasicExecutorFeatureStep: its own factor goes before that of Kubernetes.
       val factors = "spark.executor.memoryOverheadFactor" +:
         Seq("spark.kubernetes.memoryOverheadFactor").filter(_ => kubernetes)
@@ -88,6 +88,9 @@ object ContainerRule {
         rowGroup(conf)))
     }
   }
+
+  /** The heap that an executor is asked for. */
+  def heapMebibytes(conf: SparkConf): Long = mebibytes(conf, "spark.executor.memory").getOrElse(1024L)
 
   /** A wrong one is for those to say who read all settings. */
   private def rowGroup(conf: SparkConf): Long = Try(WarmsetConf.RowGroup.read(key => conf.getOption(key))).getOrElse(1024 * MiB)

@@ -275,9 +275,8 @@ private[spark] final class WarmsetDriver(fits: => WarmsetPlugin.Misfit = Warmset
     if (spark.get(CacheSerializerKey, "") == classOf[WarmsetSerializer].getName) {
       spark.remove(CacheSerializerKey)
       spark.remove(ColumnarUdfInputKey)
-      val pages = spark.getOption(PageRule.Key)
-      spark.remove(PageRule.Key)
-      pages.filterNot(pageBytes(spark).map(_.toString).contains(_)).foreach(spark.set(PageRule.Key, _))
+      val ours = pageBytes(spark.clone.remove(PageRule.Key)).map(_.toString)
+      if (spark.getOption(PageRule.Key) == ours) spark.remove(PageRule.Key)
     }
     val others = listed(spark, ExtensionsKey).filterNot(_ == ExtensionsClass)
     if (others.isEmpty) spark.remove(ExtensionsKey) else spark.set(ExtensionsKey, others.mkString(","))

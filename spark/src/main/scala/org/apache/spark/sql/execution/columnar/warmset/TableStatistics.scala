@@ -203,7 +203,7 @@ object TableStatistics {
         bounded(dataType) && !(finite(totals.lower) && finite(totals.upper))) {
       None
     } else {
-      val distinct = math.max(1L, math.min(distinctValues(dataType, totals), values))
+      val distinct = math.max(1L, math.min(distinctValues(totals), values))
       // Of texts that are null in some rows Spark's JoinEstimation fails after a filter for those: it
       // divides by no distinct values, which only bounds would have kept it from.
       val counted = bounded(dataType) || totals.nulls == 0
@@ -215,13 +215,11 @@ object TableStatistics {
     }
   }
 
-  private def distinctValues(dataType: DataType, totals: ColumnTotals): Long = {
-    (totals.lower, totals.upper) match {
-      case (low: Boolean, high: Boolean) => if (low == high) 1 else 2
-      case (WholeNumber(low), WholeNumber(high)) if high - low >= 0 && high - low < Long.MaxValue =>
-        math.min(totals.seen, high - low + 1)
-      case _ => totals.seen
-    }
+  private def distinctValues(totals: ColumnTotals): Long = (totals.lower, totals.upper) match {
+    case (low: Boolean, high: Boolean) => if (low == high) 1 else 2
+    case (WholeNumber(low), WholeNumber(high)) if high - low >= 0 && high - low < Long.MaxValue =>
+      math.min(totals.seen, high - low + 1)
+    case _ => totals.seen
   }
 
   object WholeNumber {
