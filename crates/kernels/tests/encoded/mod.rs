@@ -174,7 +174,11 @@ pub fn texts(values: &[Option<String>], form: u8, encoded: &mut Encoded) {
         ends.push(encoded.entries.len() as i64);
     }
     if form % 2 == 0 {
-        let width = if distinct.len() <= 1 { 0 } else { 1 + usize::from(form % 4 / 2) };
+        let width = match distinct.len() {
+            ..=1 => 0,
+            2..=256 => 1 + usize::from(form % 4 / 2),
+            _ => 2,
+        };
         let code =
             |text: &&str| (distinct.binary_search(text).unwrap() as u16).to_le_bytes()[..width].to_vec();
         encoded.data = texts.iter().flat_map(code).collect();
