@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the spark-sql figures of README.md and docs/reference/benchmarks.md from the kept run that they link to, and
-from the newest kept run whose files were charged to the cgroup, where there is one (`--charge-files`).
+"""Writes the figures of Spark's benchmarks into README.md and docs/reference/benchmarks.md, from the kept runs that they
+link to.
 
 usage: .venv/bin/python scripts/figures.py [--check]; with --check it writes nothing, and ends with 1 where a page's
-figures are not the run's.
+figures are not the runs'.
 """
 
 from __future__ import annotations
@@ -15,17 +15,26 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
-# The benchmark's own words and tables.
-sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "spark-sql")]
+# The benchmarks' own words and tables.
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "spark-sql"), str(ROOT / "bench" / "spark-ml")]
+
+import summary  # noqa: E402
+
+sys.path.remove(str(ROOT / "bench" / "spark-ml"))
 
 import report  # noqa: E402
 from figures import SizeFigures  # noqa: E402
 from harness.statistics import geomean  # noqa: E402
 
 RUN = Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json")
-BEGIN, END = "<!-- figures: spark-sql -->", "<!-- /figures: spark-sql -->"
+# Runs of sizes and parts that RUN lacks, shown in short beside it.
+FURTHER: tuple[Path, ...] = ()
+# Runs of spark-ml, each of other workloads.
+ML_RUNS = (Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json"),)
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
+FURTHER_ROW = "| the same at another size"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
+ML_ROW = "| MLlib, data of twice the memory, settings of both searched"
 WHAT = {"twice": "the cache outgrows memory", "four": "twice the rows in the same memory", "fits": "all fits"}
 
 
@@ -60,51 +69,94 @@ def row(raw: dict, begin: str, page: Path) -> str:
     return f"{begin} | {'; '.join(whole)} | {'; '.join(steady)} | [spark-sql]({page}) |"
 
 
-def block(raw: dict, raw_charged: dict | None, page_charged: Path | None) -> str:
-    """The tables of the reference."""
+def block(raw: dict, further: dict[str, Path]) -> str:
+    """The tables of the reference: RUN's, then those of further runs in short, each under a heading."""
     parts = [report.conditions(raw), report.tables(raw)]
-    if raw_charged is not None:
+    for heading, file in further.items():
+        other = read(file)
         parts += [
-            "**Files charged to the cgroup**", report.conditions(raw_charged), report.charged_tables(raw_charged),
-            f"[That run](../../{page_charged}).",
+            f"**{heading}**, {other['machine']['cpu_model']}. {report.conditions(other)}", report.short_tables(other),
+            f"[That run](../../{page_of(file)}).",
         ]  # fmt: skip
     return "\n\n".join(parts)
+
+
+def ml_block(raws: list[dict]) -> str:
+    """Whole fits of all runs of spark-ml, by regime."""
+    parts = []
+    for regime, words in {"main": "The data are about twice the cgroup's limit", "fits": "All fits"}.items():
+        if summary.found(raws, regime):
+            parts.append(f"{words}; seconds, medians of so many fits:\n\n{summary.table(raws, regime)}")
+    links = [f"[{read(file)['machine']['cpu_model']}](../../{page_of(file)})" for file in ML_RUNS]
+    return "\n\n".join([*parts, f"Runs, with all trials: {', '.join(links)}."])
+
+
+def ml_row(raws: list[dict]) -> str:
+    """Spark-ml's row of the README."""
+    links = ", ".join(f"[spark-ml]({page_of(file)})" for file in ML_RUNS)
+    whole, steady = (summary.ratios(raws, "main", what) for what in ("fit_ratio", "ratio"))
+    return f"{ML_ROW} | {whole} | a pass: {steady} | {links} |"
 
 
 def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     """The pages as they should be."""
     reference, readme = ROOT / "docs" / "reference" / "benchmarks.md", ROOT / "README.md"
-    marked = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    rows = re.compile(f"^{re.escape(ROW)}.*$(\\n{re.escape(CHARGED_ROW)}.*$)?", re.MULTILINE)
+    further = {"Further sizes and parts" if not at else f"Further ({at + 1})": file for at, file in enumerate(FURTHER)}
     stock = f"{ROW}, against the best stock Spark 4.2 of each query, settings searched"
-    shown, raw_charged, page_charged = [row(raw, stock, page_of(RUN))], None, None
+    shown = [row(raw, stock, page_of(RUN)), *(further_row(file) for file in FURTHER)]
     if file_charged is not None:
-        raw_charged, page_charged = json.loads((ROOT / file_charged).read_text()), page_of(file_charged)
-        shown.append(row(raw_charged, CHARGED_ROW, page_charged))
-    tables = block(raw, raw_charged, page_charged)
+        further["Files charged to the cgroup"] = file_charged
+        shown.append(row(read(file_charged), CHARGED_ROW, page_of(file_charged)))
+    rows = f"^{re.escape(ROW)}.*$(\\n({re.escape(FURTHER_ROW)}|{re.escape(CHARGED_ROW)}).*$)*"
+    trained = [read(file) for file in ML_RUNS]
     return {
-        reference: replaced(marked, f"{BEGIN}\n{tables}\n{END}", reference),
-        readme: replaced(rows, "\n".join(shown), readme),
+        reference: replaced(
+            {marked("spark-sql"): between("spark-sql", block(raw, further)),
+             marked("spark-ml"): between("spark-ml", ml_block(trained))}, reference),
+        readme: replaced({rows: "\n".join(shown), f"^{re.escape(ML_ROW)}.*$": ml_row(trained)}, readme),
         # Pages show what lies below docs/.
         ROOT / "docs" / "reference" / "tpch.svg": (ROOT / chart_of(RUN)).read_text(),
-    }
+    }  # fmt: skip
 
 
-def replaced(place: re.Pattern[str], text: str, page: Path) -> str:
-    """The page with that text in its one place."""
-    found, count = place.subn(lambda _: text, page.read_text())
-    if count != 1:
-        raise SystemExit(f"{page}: {count} places for the figures of spark-sql, and there must be one")
-    return found
+def further_row(file: Path) -> str:
+    """A row of the README for a run beside RUN."""
+    raw = read(file)
+    return row(raw, f"{FURTHER_ROW}, {raw['machine']['cpu_model']}", page_of(file))
+
+
+def read(file: Path) -> dict:
+    """Raw figures of a run."""
+    return json.loads((ROOT / file).read_text())
+
+
+def marked(name: str) -> str:
+    """The pattern of a benchmark's place in a page."""
+    return between(re.escape(name), "(.|\\n)*?")
+
+
+def between(name: str, text: str) -> str:
+    """A text between the marks of a benchmark's place."""
+    return f"<!-- figures: {name} -->\n{text}\n<!-- /figures: {name} -->"
+
+
+def replaced(places: dict[str, str], page: Path) -> str:
+    """The page with each text in its one place."""
+    text = page.read_text()
+    for pattern, new in places.items():
+        text, count = re.subn(pattern, lambda _, new=new: new, text, flags=re.MULTILINE)
+        if count != 1:
+            raise SystemExit(f"{page}: {count} places for the figures of {pattern}, and there must be one")
+    return text
 
 
 def main() -> int:
     """Writes the pages, or compares them."""
-    wanted = pages(json.loads((ROOT / RUN).read_text()), charged())
+    wanted = pages(read(RUN), charged())
     stale = [page for page, text in wanted.items() if not page.exists() or page.read_text() != text]
     if "--check" in sys.argv[1:]:
         for page in stale:
-            print(f"{page.relative_to(ROOT)}: other figures than {RUN}; run scripts/figures.py", file=sys.stderr)
+            print(f"{page.relative_to(ROOT)}: other figures than the kept runs'; run scripts/figures.py", file=sys.stderr)
         return 1 if stale else 0
     for page in stale:
         page.write_text(wanted[page])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import chart
@@ -29,7 +29,7 @@ from harness.ending import end_in_order
 from harness.keeping import Keeper, Unfinished
 from harness.machine import ROOT, Run, commit, describe, disk_speed
 from harness.progress import Progress
-from options import Options, Size, parse, together
+from options import SEARCHED_AT, Options, Size, parse, together
 
 # A stock engine that on no query of round 0 comes within this of the best is not played in further rounds.
 HOPELESS = 1.5
@@ -119,7 +119,7 @@ class Bench:
             (each["size"], each["engine"], each["round"]) == (size.name, engine, number) for each in self.raw["jobs"]
         ):
             return
-        setting = None if engine in self.options.peers else self.best(engine, searched(size, self.raw["kept"]))
+        setting = None if engine in self.options.peers else self.best(engine, searched(size))
         self.progress.step(f"round {number}, {size.name}: {choices.TITLES[engine]}")
         speeds = self.raw["devices"].setdefault(f"{size.name}/{number}", [])
         if engine == "warmset":
@@ -130,8 +130,8 @@ class Bench:
         whole = job.whole_s(played)
         self.progress.note(f"  {whole and round(whole, 1)} s; {played['died'] or ''}")
         if played["died"] and number == 0 and setting is not None:
-            self.raw["trials"].append({"rung": search.WHOLE, **played, "size": searched(size, self.raw["kept"]).name})
-            if self.best(engine, searched(size, self.raw["kept"])) != setting:
+            self.raw["trials"].append({"rung": search.WHOLE, **played, "size": searched(size).name})
+            if self.best(engine, searched(size)) != setting:
                 self.save()
                 return self.one_job(size, engine, number)
         self.raw["jobs"].append({"round": number, **played})
@@ -158,10 +158,9 @@ class Saving(list):
         self.save()
 
 
-def searched(size: Size, kept: dict) -> Size:
-    """The size whose search gives this size's settings: four times the limit takes those of twice."""
-    names = {name: Size(name, *rest) for name, *rest in kept["sizes"]}
-    return names.get("twice", size) if size.name == "four" else size
+def searched(size: Size) -> Size:
+    """The size whose search gives this size's settings."""
+    return replace(size, name=SEARCHED_AT[size.name], scale=size.scale / 2) if size.name in SEARCHED_AT else size
 
 
 def main() -> int:
@@ -208,7 +207,7 @@ def measure(bench: Bench) -> list[str]:
     if "search" in options.parts:
         for size in options.sizes:
             for engine in ("warmset", *options.engines):
-                bench.best(engine, searched(size, raw["kept"]))
+                bench.best(engine, searched(size))
     if "rounds" in options.parts:
         faults += figures.missing(raw["jobs"], bench.rounds())
         faults += [f"other rows than the first engine's: {each}" for each in figures.unequal(raw["jobs"])]

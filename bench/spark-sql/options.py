@@ -14,6 +14,8 @@ MIB = 1 << 20
 OVERHEAD_BYTES = 576 * MIB
 FORMS = ("raw", "double")
 SIZES = ("fits", "twice", "four")
+# A size that takes the settings found at another one, which has the same limit.
+SEARCHED_AT = {"four": "twice"}
 PARTS = ("search", "rounds", "sizes", "half")
 PEERS = ("duckdb", "polars", "comet")
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.

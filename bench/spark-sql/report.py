@@ -10,7 +10,7 @@ from choices import COMET_VERSION, ENGINES, MIB, TITLES, Setting
 from figures import SizeFigures, ordered_jobs
 from harness.statistics import geomean
 from job import seconds_of, whole_s
-from options import OVERHEAD_BYTES, PEERS
+from options import OVERHEAD_BYTES, PEERS, SEARCHED_AT
 
 SIZES = {"fits": "the cache fits", "twice": "the cache outgrows memory", "four": "twice the rows in the same memory"}
 
@@ -45,15 +45,21 @@ def counted(raw: dict, size: str) -> str:
     return f"At `{size}`: {jobs} of each engine{', but ' if fewer else ''}{', '.join(fewer)}."
 
 
-def charged_tables(raw: dict) -> str:
-    """Of a run whose files are charged to the cgroup: whole jobs, and the geometric mean of each size."""
+def short_tables(raw: dict) -> str:
+    """Whole jobs, the geometric mean of each size, and what other parts measured: for a page that links to the run."""
     parts = []
     for name, *_ in raw["kept"]["sizes"]:
         found = figures_of(raw, name)
         if found.jobs:
             parts.append(whole_table(raw, name))
             parts += [f"`{name}`, steady passes: {geomean_text(found)}"] if found.ratios() else []
-    return "\n\n".join(parts)
+    return "\n\n".join(parts + other_parts(raw))
+
+
+def other_parts(raw: dict) -> list[str]:
+    """What parts measured that play no rounds."""
+    parts = [sizes_text(raw["sizes"])] if raw.get("sizes") else []
+    return parts + ([half_table(raw["half"])] if raw.get("half") else [])
 
 
 def commits(played: list[dict]) -> list[str]:
@@ -69,8 +75,7 @@ def tables(raw: dict) -> str:
     if raw.get("limit"):
         parts.append(limit_table(raw))
     parts.append(settings_table(raw))
-    if raw.get("half"):
-        parts.append(half_table(raw["half"]))
+    parts += other_parts(raw)
     return "\n\n".join(parts)
 
 
@@ -233,9 +238,20 @@ def settings_table(raw: dict) -> str:
     for name, _, _ in raw["kept"]["sizes"]:
         for engine, jobs in figures_of(raw, name).jobs.items():
             if jobs[0]["setting"]:
-                tried = sum(each["engine"] == engine and each["size"] == name for each in raw["trials"])
+                at = SEARCHED_AT.get(name, name)
+                tried = sum(each["engine"] == engine and each["size"] == at for each in raw["trials"])
                 lines.append(f"| {TITLES[engine]} | {name} | {tried} | {Setting(**jobs[0]['setting']).title()} |")
     return "\n".join(lines)
+
+
+def sizes_text(raw: dict) -> str:
+    """Footprint and materialising."""
+    seconds = {TITLES.get(name, name): median(each) for name, each in raw["materialise_seconds"].items() if each}
+    took = ", ".join(f"{title} {shown(each, 1)} s" for title, each in seconds.items())
+    return (
+        f"`lineitem` with decimals in Warmset's cache takes {shown(raw['footprint_ratio'])} of the bytes of stock's "
+        f"compressed cache. Caching it at scale {raw['scale']:g}: {took}."
+    )
 
 
 def half_table(raw: dict) -> str:

@@ -1,4 +1,4 @@
-"""Figures of pages come from kept runs: a script writes spark-sql's, and every measured row links to its run."""
+"""Figures of pages come from kept runs: a script writes Spark's, and every measured row links to its run."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def raw_of(script: ModuleType, sizes: tuple[str, ...], *, charged: bool = False,
     return {
         "kept": {"rounds": 1, "passes": 2, "candidates": 3, "engines": ["parquet"], "peers": list(peers),
                  "charge_files": charged, "sizes": [[size, 2.7, 1536 << 20] for size in sizes]},
+        "machine": {"cpu_model": "a machine"},
         "jobs": [job(engine, size, each) for size in sizes for engine, each in seconds.items()], "trials": [],
     }  # fmt: skip
 
@@ -51,7 +52,7 @@ def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
     assert row.endswith(
         "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql](run/README.md) |"
     )
-    shown = script.block(raw, None, None)
+    shown = script.block(raw, {})
     assert all(f"At `{size}`: one job of each engine." in shown for size in ("fits", "twice", "four"))
     assert "Not played: stock `cache()`" in shown
     assert shown.count("Against Comet over Parquet alone: 0.50.") == 3
@@ -66,7 +67,8 @@ def test_engines_that_played_fewer_jobs_are_named(script: ModuleType):
 
 def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     run = (tmp_path / script.RUN).parent
-    for name in ("README.md", "docs/reference/benchmarks.md", script.chart_of(script.RUN)):
+    pages = ("README.md", "docs/reference/benchmarks.md", script.chart_of(script.RUN))
+    for name in (*pages, *script.FURTHER, *script.ML_RUNS):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     monkeypatch.setattr(script, "ROOT", tmp_path)
@@ -74,6 +76,7 @@ def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatc
     (tmp_path / script.RUN).write_text(json.dumps(raw))
     assert script.charged() is None
     plain = script.pages(raw, None)
+    further = plain[tmp_path / "docs/reference/benchmarks.md"].count("Whole job, the best stock setting") - 1
     for folder, name in (("spark-sql", "raw-search-rounds-charged"), ("spark-sql-charged", "raw")):
         file = run.with_name(folder) / f"{name}.json"
         file.parent.mkdir(exist_ok=True)
@@ -85,7 +88,7 @@ def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatc
         assert script.CHARGED_ROW in both[tmp_path / "README.md"]
         reference = both[tmp_path / "docs/reference/benchmarks.md"]
         assert reference.count("evicted before each job, and charged to the cgroup") == 1 and page in reference
-        assert reference.count("Whole job, the best stock setting") == 3
+        assert reference.count("Whole job, the best stock setting") == 3 + further
         # Written, and then without that run again: nothing of it is left.
         (tmp_path / "README.md").write_text(both[tmp_path / "README.md"])
         assert script.pages(raw, None)[tmp_path / "README.md"] == plain[tmp_path / "README.md"]
@@ -107,6 +110,19 @@ def test_another_figure_on_a_page_is_found(script: ModuleType, monkeypatch: pyte
     monkeypatch.setattr(Path, "read_text", changed)
     monkeypatch.setattr(sys, "argv", ["figures.py", "--check"])
     assert script.main() == 1
+
+
+def test_trainers_of_several_runs_are_in_one_table(script: ModuleType):
+    def run(machine: str, name: str, stock: list[float]) -> dict:
+        engines = {"stock": {"timings": [{"seconds": each} for each in stock]}, "warmset": {"timings": [{"seconds": 5}]}}
+        one = {"title": name, "engines": engines, "fit_ratio": 2.0, "ratio": 3.0, "interval": None}
+        return {"machine": {"cpu_model": machine}, "regimes": {"main": {"workloads": {name: one}}}}
+
+    kmeans, forest = run("A", "kmeans", [10, 12]), {**run("B", "forest", []), "limit": {"forest": {"ratio": 1.25}}}
+    text = script.summary.table([kmeans, forest], "main")
+    assert "| kmeans | A | 11.0 (2) | 5.0 (1) | 2.00 | 2.00 – 2.40 | 1.2 | 3.00 | – |" in text
+    assert "| forest | B | not finished | 5.0 (1) | 2.00 | – | 1.6 | 3.00 | 1.25 |" in text
+    assert script.summary.ratios([kmeans, run("B", "kmeans", [9])], "main", "ratio") == "kmeans 3.00"
 
 
 def test_every_row_of_the_readme_has_a_run_that_is_kept():

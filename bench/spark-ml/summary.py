@@ -1,0 +1,67 @@
+"""Whole fits of several runs in one table, for pages that show them together: each row is of one machine."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from harness.workloads import NAMES
+
+# What a whole fit was to be, stock over Warmset.
+GOALS = {"lr": 1.4, "lgr": 1.4, "svm": 1.4, "kmeans": 1.2, "forest": 1.6, "objects": 2.0}
+HEAD = (
+    "| | machine | stock, whole fit | Warmset, whole fit | **stock / Warmset** | from – to | aimed at | "
+    "of a pass (95 %) | a pass over its limit |",
+    f"|---|{'---|' * 8}",
+)
+
+
+def found(raws: list[dict], regime: str) -> dict[str, tuple[dict, dict]]:
+    """Each workload's raw figures in that regime, with its run's: of two runs the later one's, in the usual order."""
+    played = {name: (raw, each) for raw in raws for name, each in workloads(raw, regime).items()}
+    return {name: played[name] for name in NAMES if name in played}
+
+
+def workloads(raw: dict, regime: str) -> dict[str, dict]:
+    """What a run measured in a regime."""
+    return raw["regimes"].get(regime, {}).get("workloads", {})
+
+
+def table(raws: list[dict], regime: str) -> str:
+    """Seconds of whole fits, medians with their extremes; then the ratio of passes."""
+    lines = [*HEAD]
+    for name, (raw, each) in found(raws, regime).items():
+        stock, ours = (seconds(each, engine) for engine in ("stock", "warmset"))
+        spread = f"{min(stock) / max(ours):.2f} – {max(stock) / min(ours):.2f}" if stock and ours else "–"
+        goal = f"{GOALS[name]:g}" if regime == "main" else "–"
+        limit = raw.get("limit", {}).get(name) if regime == "main" else None
+        lines.append(
+            f"| {each['title']} | {raw['machine']['cpu_model']} | {fits_text(stock)} | {fits_text(ours)} | "
+            f"{shown(each['fit_ratio'])} | {spread} | {goal} | {shown(each['ratio'])}{interval(each)} | "
+            f"{shown(limit and limit['ratio'])} |"
+        )
+    return "\n".join(lines)
+
+
+def seconds(each: dict, engine: str) -> list[float]:
+    """Whole fits of one engine."""
+    return [timing["seconds"] for timing in each["engines"][engine]["timings"]]
+
+
+def fits_text(fits: list[float]) -> str:
+    """Their median and how many there are."""
+    return f"{median(fits):.1f} ({len(fits)})" if fits else "not finished"
+
+
+def interval(each: dict) -> str:
+    """Of the ratio of passes."""
+    return f" ({each['interval'][0]:.2f} – {each['interval'][1]:.2f})" if each.get("interval") else ""
+
+
+def shown(value: float | None) -> str:
+    """A figure, or a dash where there is none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+def ratios(raws: list[dict], regime: str, what: str) -> str:
+    """One ratio of each workload, in words."""
+    return ", ".join(f"{each['title']} {shown(each[what])}" for _, each in found(raws, regime).values())
