@@ -34,7 +34,7 @@ ML_RUNS = (Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-mai
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
 FURTHER_ROW = "| the same at another size"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
-ML_ROW = "| MLlib, data of twice the memory, settings of both searched"
+ML_ROW = "| MLlib on Spark 4.3, data of twice the memory, settings of both searched"
 WHAT = {"twice": "the cache outgrows memory", "four": "twice the rows in the same memory", "fits": "all fits"}
 
 
@@ -64,9 +64,12 @@ def row(raw: dict, begin: str, page: Path) -> str:
         if best is None or not found.whole("warmset"):
             continue
         ratios = found.ratios().values()
-        whole.append(f"{words}: {median(found.whole(best)) / median(found.whole('warmset')):.2f} ×")
+        jobs = len(found.whole("warmset"))
+        ratio = median(found.whole(best)) / median(found.whole("warmset"))
+        whole.append(f"{words}: {ratio:.2f} × ({'one job' if jobs == 1 else f'{jobs} jobs'} of Warmset)")
         steady.append(f"{geomean(ratios):.2f} × (worst {min(ratios):.2f})")
-    return f"{begin} | {'; '.join(whole)} | {'; '.join(steady)} | [spark-sql]({page}) |"
+    link = f"[spark-sql, {raw['machine']['cpu_model']}]({page})"
+    return f"{begin} | {'; '.join(whole)} | {'; '.join(steady)} | {link} |"
 
 
 def block(raw: dict, further: dict[str, Path]) -> str:
@@ -75,7 +78,7 @@ def block(raw: dict, further: dict[str, Path]) -> str:
     for heading, file in further.items():
         other = read(file)
         parts += [
-            f"**{heading}**, {other['machine']['cpu_model']}. {report.conditions(other)}", report.short_tables(other),
+            f"**{heading}**: {report.conditions(other)}", report.short_tables(other),
             f"[That run](../../{page_of(file)}).",
         ]  # fmt: skip
     return "\n\n".join(parts)
@@ -93,7 +96,7 @@ def ml_block(raws: list[dict]) -> str:
 
 def ml_row(raws: list[dict]) -> str:
     """Spark-ml's row of the README."""
-    links = ", ".join(f"[spark-ml]({page_of(file)})" for file in ML_RUNS)
+    links = ", ".join(f"[spark-ml, {read(file)['machine']['cpu_model']}]({page_of(file)})" for file in ML_RUNS)
     whole, steady = (summary.ratios(raws, "main", what) for what in ("fit_ratio", "ratio"))
     return f"{ML_ROW} | {whole} | a pass: {steady} | {links} |"
 
@@ -122,7 +125,7 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
 def further_row(file: Path) -> str:
     """A row of the README for a run beside RUN."""
     raw = read(file)
-    return row(raw, f"{FURTHER_ROW}, {raw['machine']['cpu_model']}", page_of(file))
+    return row(raw, FURTHER_ROW, page_of(file))
 
 
 def read(file: Path) -> dict:

@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "bench" / "runs"
 STORE = ("crates/region", "crates/placement", "crates/platform")
 SPARK = ("spark/src/main", "crates/jni", "crates/kernels", *STORE)
+# Changed tests make a run no older.
+TESTS = ":(exclude,glob)crates/*/tests/**"
 # What each benchmark measures; one that is not named here measures Spark's plugin.
 MEASURED = {
     "region-scan": STORE, "region-scale": STORE, "python": ("python/warmset", "crates/py", *STORE),
@@ -53,7 +55,7 @@ def commits(run: Path) -> set[str]:
 
 def since(commit: str, paths: tuple[str, ...], root: Path = ROOT) -> int | None:
     """How many commits since that one touched these paths; `None` where this clone does not have it."""
-    command = ["git", "-C", str(root), "rev-list", "--count", f"{commit}..HEAD", "--", *paths]
+    command = ["git", "-C", str(root), "rev-list", "--count", f"{commit}..HEAD", "--", *paths, TESTS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout) if done.returncode == 0 else None
 

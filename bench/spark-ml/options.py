@@ -40,7 +40,7 @@ class Options:
     settings_from: Path | None
     single: bool
     read_ahead_kb: int | None
-    minutes: float | None
+    minutes: float
     again: bool
     cpus: int
 
@@ -108,8 +108,9 @@ def parse(arguments: list[str] | None = None) -> Options:
         "--read-ahead", type=int, metavar="KIB", help="the disk's read-ahead meanwhile, for the files of stock Spark"
     )
     parser.add_argument(
-        "--minutes", type=float, help="stop after the trial or workload that ends past this; the same command goes on"
-    )
+        "--minutes", type=float, default=50,
+        help="stop after the trial or workload that ends past this (%(default)s); the same command goes on",
+    )  # fmt: skip
     parser.add_argument("--again", action="store_true", help="forget what an earlier command of this day measured")
     given = parser.parse_args(arguments)
     quick = given.quick

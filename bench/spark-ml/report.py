@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from harness import settings
+from harness import search, settings
 from harness.workloads import PASSES_SKIPPED, ROW_BYTES, TUNED_AS
 from tuning import RUNG_ITERATIONS
 
@@ -210,9 +210,10 @@ def search_text(kept: dict) -> str:
     if kept["candidates"] == 1:
         return "Settings were not searched: each engine has Spark's own, and the first heap of its list."
     stock, ours = settings.YOUNG_PERCENT["stock"], settings.YOUNG_PERCENT["warmset"]
-    return f"""Settings come from a search by successive halving with the same number of trials for both engines in each
-workload: {kept["candidates"]} settings fit {RUNG_ITERATIONS[0]} iterations over all the data, the best third of them
-{RUNG_ITERATIONS[1]}; the one whose whole fit of {kept["iterations"]} would be the shortest is taken. Spark's own
+    halved = len(search.counts(kept["candidates"])) > 1
+    further = f", the best third of them {RUNG_ITERATIONS[1]}" if halved else ""
+    return f"""Settings come from a search with the same number of trials for both engines in each
+workload: {kept["candidates"]} settings fit {RUNG_ITERATIONS[0]} iterations over all the data{further}; the one whose whole fit of {kept["iterations"]} would be the shortest is taken. Spark's own
 settings are among them, two that were good in earlier runs or that experts choose (Parallel collector; Kryo without
 `referenceTracking`, not compressed; the RDD of objects as bytes, compressed and not, with a larger young generation),
 and others that each change a part of Spark's own at random: heap and so page cache or pool, collector,

@@ -220,7 +220,7 @@ def result(raw: dict) -> dict:
         "fits_geomean": rounded(geomean(ratios["fits"].values())),
         "fits_worst": rounded(min(ratios["fits"].values(), default=math.nan)),
         "four_geomean": rounded(geomean(ratios["four"].values())),
-        "limit_ratio": rounded(geomean([each["ratio"] for each in bounds.values()])),
+        "limit_ratio": rounded(geomean([each["ratio"] for each in bounds.values() if each["ratio"] >= 1])),
         "footprint_ratio": rounded(sizes_raw.get("footprint_ratio")),
         "materialise_ratio": rounded(sizes_raw.get("materialise_ratio")),
         "half_memory_ok": (raw.get("half") or {}).get("ok"),

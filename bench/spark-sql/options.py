@@ -48,7 +48,7 @@ class Options:
     sizes_scale: float
     half_rows: int
     half_bytes: int
-    minutes: float | None
+    minutes: float
     again: bool
     charge_files: bool
     settings_from: Path | None
@@ -105,8 +105,9 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument("--passes", type=int, help="passes over all queries in a job; all but the first are steady")
     parser.add_argument("--candidates", type=int, help="settings that the search of each engine starts with")
     parser.add_argument(
-        "--minutes", type=float, help="stop after the job that ends past this; the same command goes on"
-    )
+        "--minutes", type=float, default=50,
+        help="stop after the job that ends past this (%(default)s); the same command goes on",
+    )  # fmt: skip
     parser.add_argument("--again", action="store_true", help="forget what an earlier command of this day measured")
     parser.add_argument(
         "--charge-files", action="store_true",

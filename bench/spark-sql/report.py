@@ -8,6 +8,7 @@ from statistics import median
 import work
 from choices import COMET_VERSION, ENGINES, MIB, TITLES, Setting
 from figures import SizeFigures, ordered_jobs
+from harness import search as halving
 from harness.statistics import geomean
 from job import seconds_of, whole_s
 from options import OVERHEAD_BYTES, PEERS, SEARCHED_AT
@@ -24,15 +25,28 @@ def conditions(raw: dict) -> str:
     absent = [TITLES[name] for name in (*ENGINES, *PEERS) if name not in (*kept["engines"], *kept["peers"])]
     absent += [f"`{name}`" for name in SIZES if name not in played]
     absent += [f"the part `{name}`" for name in ("sizes", "half") if name not in raw]
+    absent += ["doubles instead of decimals"] if kept["form"] == "raw" else []
     charged = (
         "evicted before each job, and charged to the cgroup"
         if kept.get("charge_files")
         else "in the page cache, outside the cgroup's limit, which helps Parquet, DuckDB, Polars and Comet"
     )
     return (
-        f"Commits: {', '.join(commits(raw['jobs']))}. {' '.join(counted(raw, name) for name in played)} "
+        f"{machine_text(raw)} Commits: {', '.join(commits(raw['jobs']))}. "
+        f"{' '.join(counted(raw, name) for name in played)} "
         f"{trials[0].upper()}{trials[1:]}. The Parquet files were {charged}. "
         f"Not played: {', '.join(absent) or 'nothing'}."
+    )
+
+
+def machine_text(raw: dict) -> str:
+    """The machine, and the versions of what ran on it."""
+    machine = raw["machine"]
+    versions = sorted({(TITLES[each["engine"]], each["version"]) for each in raw["jobs"] if each.get("version")})
+    found = "; ".join(f"{title} {version}" for title, version in versions)
+    return (
+        f"{machine['cpu_model']}, {machine['cpus']} cores, kernel {machine['kernel']}, {machine['java']}. Spark 4.2 "
+        f"(Arrow: 4.3; Comet: 4.1){f' ({found})' if found else ''}."
     )
 
 
@@ -221,15 +235,18 @@ def versus(found: SizeFigures, engine: str) -> float:
 
 
 def limit_table(raw: dict) -> str:
-    """The distance to the limit."""
+    """The distance to the limit; a time below its bound says that the bound is too high, and no more."""
     lines = ["Distance to max(least time with all in memory, bytes read / the device):", "",
              "| query | seconds | all in memory, least | read, MB | ratio |", "|---|---|---|---|---|"]  # fmt: skip
     for name, each in raw["limit"].items():
+        ratio = f"{each['ratio']:.2f}" if each["ratio"] >= 1 else "bound too high"
         lines.append(
             f"| {name} | {each['seconds']:.2f} | {each['resident_s_least']:.2f} | {each['read_bytes'] / 1e6:.0f} | "
-            f"{each['ratio']:.2f} |"
+            f"{ratio} |"
         )
-    return "\n".join(lines)
+    known = [each["ratio"] for each in raw["limit"].values() if each["ratio"] >= 1]
+    return "\n".join([*lines, "", f"Geometric mean of the {len(known)} of {len(raw['limit'])} queries whose bound "
+                      f"holds: {shown(geomean(known))}."])  # fmt: skip
 
 
 def settings_table(raw: dict) -> str:
@@ -275,21 +292,18 @@ def shown(value: float | None, digits: int = 2) -> str:
 
 def readme(raw: dict, file: str) -> str:
     """The page of the run."""
-    machine, kept = raw["machine"], raw["kept"]
+    kept = raw["kept"]
     chart = f"chart{file.removeprefix('raw').removesuffix('.json')}.svg"
     faults = "".join(f"- **{fault}**\n" for fault in raw["faults"])
     speeds = [speed for found in raw["devices"].values() for speed in found]
     device = f"{min(speeds) / 1e9:.2f} to {max(speeds) / 1e9:.2f} GB/s" if speeds else "not measured"
     form = "decimals, as TPC-H has them" if kept["form"] == "raw" else "doubles instead of decimals"
     results = "\n".join(f"| `{key}` | {value} |" for key, value in raw["result"].items())
-    versions = sorted({(TITLES[each["engine"]], each["version"]) for each in raw["jobs"] if each.get("version")})
-    found_versions = "; ".join(f"{title} {version}" for title, version in versions)
     order = "in rounds whose order rotates" if kept["rounds"] > 1 else "one after the other"
     picture = f"![steady seconds by query]({chart})\n" if raw["jobs"] else ""
     return f"""# spark-sql
 
-{machine["cpu_model"]}, {machine["cpus"]} cores, kernel {machine["kernel"]}, {machine["java"]}.
-Spark 4.2 (Arrow: 4.3; Comet: 4.1){f" ({found_versions})" if found_versions else ""}.
+{machine_text(raw)}
 Commits: {", ".join(commits(raw["jobs"] + raw["trials"]))}. All figures are in `{file}`; this page is written from it.
 
 | key | value |
@@ -360,9 +374,12 @@ def search_text(kept: dict) -> str:
     if kept["candidates"] == 1:
         return "Settings were not searched: each engine has Spark's own, and the Parallel collector."
     elsewhere = f"The search was that of `{kept['settings_from']}`. " if kept.get("settings_from") else ""
-    return f"""Settings come from a search by successive halving with the same number of trials for Warmset and each
-stock engine: {kept["candidates"]} settings play the caching and {len(work.SAMPLE)} queries, Spark's own and others that
-each change a part of it at random (heap and so the page cache's share, collector, `spark.memory.fraction`,
+    halved = len(halving.counts(kept["candidates"])) > 1
+    further = " The best third of them play all queries once." if halved else " The best of them is taken."
+    return f"""Settings come from a search with the same number of trials for Warmset and each
+stock engine: {kept["candidates"]} settings play the caching and {len(work.SAMPLE)} queries, Spark's own but for the
+Parallel collector, partitions of 24 MiB and 8 of them after a shuffle, and others that
+each change a part of that at random (heap and so the page cache's share, collector, `spark.memory.fraction`,
 `storageFraction`, batch size, codec, partition size, partitions after a shuffle; for Warmset, too, what it does for
-whole queries). {elsewhere}Where a whole job is not finished with the best one, the next one is taken. At `four` the
+whole queries).{further} {elsewhere}Where a whole job is not finished with the best one, the next one is taken. At `four` the
 settings of `twice` are used."""

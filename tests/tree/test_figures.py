@@ -39,8 +39,8 @@ def raw_of(script: ModuleType, sizes: tuple[str, ...], *, charged: bool = False,
     seconds = {"warmset": 1.0, "parquet": 2.0, **dict.fromkeys(peers, 0.5)}
     return {
         "kept": {"rounds": 1, "passes": 2, "candidates": 3, "engines": ["parquet"], "peers": list(peers),
-                 "charge_files": charged, "sizes": [[size, 2.7, 1536 << 20] for size in sizes]},
-        "machine": {"cpu_model": "a machine"},
+                 "charge_files": charged, "form": "raw", "sizes": [[size, 2.7, 1536 << 20] for size in sizes]},
+        "machine": {"cpu_model": "a machine", "cpus": 2, "kernel": "6", "java": "17"},
         "jobs": [job(engine, size, each) for size in sizes for engine, each in seconds.items()], "trials": [],
     }  # fmt: skip
 
@@ -48,9 +48,9 @@ def raw_of(script: ModuleType, sizes: tuple[str, ...], *, charged: bool = False,
 def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
     raw = raw_of(script, ("fits", "twice", "four"), peers=("duckdb", "comet"))
     row = script.row(raw, script.ROW, Path("run/README.md"))
-    assert row.index("the cache outgrows memory: 1.83 ×") < row.index("twice the rows in the same memory: 1.83 ×")
+    assert row.index("the cache outgrows memory: 1.83 × (one job") < row.index("twice the rows in the same memory: 1.83 ×")
     assert row.endswith(
-        "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql](run/README.md) |"
+        "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql, a machine](run/README.md) |"
     )
     shown = script.block(raw, {})
     assert all(f"At `{size}`: one job of each engine." in shown for size in ("fits", "twice", "four"))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
+import warnings
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from tree import ROOT, script
+from tree import script as figures
+
+# Commits to what a run measures after which pages must not show it any more.
+BEHIND_MAX = 25
 
 
 @pytest.fixture(name="script")
@@ -23,6 +28,20 @@ def test_every_kept_run_names_its_commits(script: ModuleType):
     kept = {ROOT / Path(*Path(file).parts[:4]) for file in tracked}
     assert kept
     assert not [run for run in kept if not script.commits(run)]
+
+
+@pytest.mark.parametrize("kind", ["RUN", "FURTHER", "ML_RUNS"])
+def test_what_the_pages_show_is_of_code_that_is_not_much_older(script: ModuleType, kind: str):
+    shown = getattr(figures("figures"), kind)
+    for file in [shown] if isinstance(shown, Path) else shown:
+        raw = json.loads((ROOT / file).read_text())
+        # Trials of a search may be of an earlier run.
+        for commit in {each.removesuffix("-dirty") for each in script.named([raw.get("jobs"), raw.get("regimes")])}:
+            behind = script.since(commit, script.SPARK)
+            if behind is None:
+                warnings.warn(f"{file}: how old {commit} is can't be said in this clone", stacklevel=1)
+            else:
+                assert behind <= BEHIND_MAX, f"{file}: {behind} commits since {commit} touched what it measures"
 
 
 def test_what_each_benchmark_measures_is_there(script: ModuleType):

@@ -41,7 +41,11 @@ object Objects {
     readings.foreach { reading =>
       ids += reading.id
       letters += reading.name.length
-      values += reading.values(reading.values.length - 1) + reading.values(0)
+      var column = 0
+      while (column < reading.values.length) {
+        values += reading.values(column)
+        column += 1
+      }
     }
     (ids, letters, values)
   }
