@@ -52,11 +52,13 @@ def ordered(rows: list[list], ordering: Sequence[tuple[int, bool]]) -> bool:
 
 
 def follows(earlier: list, later: list, descending: list[bool]) -> bool:
-    """Whether the later key may come after the earlier one; numbers that are close are equal."""
+    """Whether the later key may come after the earlier one; numbers that are close may come in any order."""
     for one, other, descends in zip(earlier, later, descending, strict=True):
+        alike = type(one) is type(other) and one is not None
+        if alike and (one > other if descends else one < other):
+            return True
         if not close(one, other):
-            alike = type(one) is type(other) and one is not None
-            return alike and (one > other if descends else one < other)
+            return False
     return True
 
 

@@ -225,6 +225,8 @@ def test_comet_is_set_within_the_total_and_can_not_pass_for_warmset(bench, limit
         ([["1.000000", "b"], [1.0000001, "a"], [1, "c"]], False),
         ([["1.000000", "b"], [1.0000001, "c"], [1, "c"]], True),
         ([["9.00", "a"], ["10.00", "a"]], False),
+        # A cent in ten thousand is more than rounding, and less than what counts as close.
+        ([["9999.46", "b"], ["9999.45", "a"]], True),
         ([["a", "a"], ["a", None]], False),
         ([["a"]], False),
     ],
