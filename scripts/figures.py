@@ -28,11 +28,14 @@ from harness.statistics import geomean  # noqa: E402
 
 RUN = Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json")
 # Runs of sizes and parts that RUN lacks, shown in short beside it.
-FURTHER: tuple[Path, ...] = ()
+FURTHER = (Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-sizes-half.json"),)
 # Runs of spark-ml, each of other workloads.
-ML_RUNS = (Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json"),)
+ML_RUNS = (
+    Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json"),
+    Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json"),
+)
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
-FURTHER_ROW = "| the same at another size"
+FURTHER_ROW = "| the same on another machine, two of three sizes"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
 ML_ROW = "| MLlib on Spark 4.3, data of twice the memory, settings of both searched"
 WHAT = {"twice": "the cache outgrows memory", "four": "twice the rows in the same memory", "fits": "all fits"}
@@ -89,7 +92,11 @@ def ml_block(raws: list[dict]) -> str:
     parts = []
     for regime, words in {"main": "The data are about twice the cgroup's limit", "fits": "All fits"}.items():
         if summary.found(raws, regime):
-            parts.append(f"{words}; seconds, medians of so many fits:\n\n{summary.table(raws, regime)}")
+            parts.append(
+                f"{words}; seconds, medians of so many fits. The limit of a pass is its own processor time on all cores, "
+                "or the bytes that the pool has no room for at the device's speed, whichever is longer:\n\n"
+                f"{summary.table(raws, regime)}"
+            )
     links = [f"[{read(file)['machine']['cpu_model']}](../../{page_of(file)})" for file in ML_RUNS]
     return "\n\n".join([*parts, f"Runs, with all trials: {', '.join(links)}."])
 

@@ -17,7 +17,13 @@ from harness.machine import ROOT
 MIB = 1 << 20
 JOBS_JAR = ROOT / "target" / "bench-jobs" / "warmset-bench-jobs_2.13-0.1.0.jar"
 # MLlib's blocks are arrays of 1 MiB: they would be more than half of G1's usual regions, which costs it dear.
-COLLECTORS = {"G1": "-XX:+UseG1GC -XX:G1HeapRegionSize=4m", "Parallel": "-XX:+UseParallelGC"}
+G1 = "-XX:+UseG1GC -XX:G1HeapRegionSize=4m"
+COLLECTORS = {
+    "G1": G1,
+    "Parallel": "-XX:+UseParallelGC",
+    # A small heap is always past G1's usual threshold while Parquet is read, and marking would not stop.
+    "G1 late": f"{G1} -XX:-G1UseAdaptiveIHOP -XX:InitiatingHeapOccupancyPercent=80",
+}
 SERIALISERS = {
     "java": "org.apache.spark.serializer.JavaSerializer",
     "kryo": "org.apache.spark.serializer.KryoSerializer",
@@ -182,7 +188,7 @@ def known(engine: str, name: str, total_bytes: int) -> list[Setting]:
     if engine == "warmset":
         if name == "objects":
             return [replace(each[max(each)], **young), replace(each[min(each)], collector="Parallel")]
-        return [replace(each[min(each)], collector="Parallel"), middle]
+        return [replace(each[min(each)], collector=collector) for collector in ("G1 late", "Parallel")]
     kryo = {"serialiser": "kryo", "reference_tracking": False}
     if name == "objects":
         bytes_ = {**kryo, "level": "MEMORY_AND_DISK_SER"}
@@ -192,6 +198,7 @@ def known(engine: str, name: str, total_bytes: int) -> list[Setting]:
         ]
     return [
         replace(large, collector="Parallel", compressed=False, **kryo),
+        replace(large, collector="G1 late", compressed=False, **kryo),
         replace(middle, collector="Parallel", memory_fraction=0.75),
     ]
 
