@@ -35,7 +35,7 @@ ML_RUNS = (
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json"),
 )
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
-FURTHER_ROW = "| the same on another machine, two of three sizes"
+FURTHER_ROW = "| the same on another machine"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
 ML_ROW = "| MLlib on Spark 4.3, data of twice the memory, settings of both searched"
 WHAT = {"twice": "the cache outgrows memory", "four": "twice the rows in the same memory", "fits": "all fits"}
