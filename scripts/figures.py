@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the figures of Spark's benchmarks into README.md and docs/reference/benchmarks.md, from the kept runs that they
-link to.
+"""Writes the figures of Spark's benchmarks into README.md and docs/reference/benchmarks.md, from kept runs.
 
 usage: .venv/bin/python scripts/figures.py [--check]; with --check it writes nothing, and ends with 1 where a page's
 figures are not the runs'.
@@ -93,8 +92,8 @@ def ml_block(raws: list[dict]) -> str:
     for regime, words in {"main": "The data are about twice the cgroup's limit", "fits": "All fits"}.items():
         if summary.found(raws, regime):
             parts.append(
-                f"{words}; seconds, medians of so many fits. The limit of a pass is its own processor time on all cores, "
-                "or the bytes that the pool has no room for at the device's speed, whichever is longer:\n\n"
+                f"{words}; seconds, medians of so many fits. The limit of a pass is its own processor time on all "
+                "cores, or the bytes that the pool has no room for at the device's speed, whichever is longer:\n\n"
                 f"{summary.table(raws, regime)}"
             )
     links = [f"[{read(file)['machine']['cpu_model']}](../../{page_of(file)})" for file in ML_RUNS]
@@ -166,7 +165,9 @@ def main() -> int:
     stale = [page for page, text in wanted.items() if not page.exists() or page.read_text() != text]
     if "--check" in sys.argv[1:]:
         for page in stale:
-            print(f"{page.relative_to(ROOT)}: other figures than the kept runs'; run scripts/figures.py", file=sys.stderr)
+            print(
+                f"{page.relative_to(ROOT)}: other figures than the kept runs'; run scripts/figures.py", file=sys.stderr
+            )
         return 1 if stale else 0
     for page in stale:
         page.write_text(wanted[page])

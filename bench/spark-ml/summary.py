@@ -48,8 +48,11 @@ def seconds(each: dict, engine: str) -> list[float]:
 
 
 def over_limit(raw: dict, name: str, each: dict) -> float | None:
-    """Warmset's mean steady pass over what it must cost: its processor time spread over all cores, or the bytes that the
-    pool has no room for at the device's speed, whichever is longer."""
+    """Warmset's mean steady pass over what it must cost.
+
+    That is its processor time spread over all cores, or the bytes that the pool has no room for at the device's speed,
+    whichever is longer.
+    """
     ours, pool_bytes = each["passes"]["warmset"], each["settings"]["warmset"]["pool_bytes"]
     if ours is None or ours["live_bytes"] is None:
         return None

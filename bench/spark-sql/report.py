@@ -381,5 +381,5 @@ stock engine: {kept["candidates"]} settings play the caching and {len(work.SAMPL
 Parallel collector, partitions of 24 MiB and 8 of them after a shuffle, and others that
 each change a part of that at random (heap and so the page cache's share, collector, `spark.memory.fraction`,
 `storageFraction`, batch size, codec, partition size, partitions after a shuffle; for Warmset, too, what it does for
-whole queries).{further} {elsewhere}Where a whole job is not finished with the best one, the next one is taken. At `four` the
-settings of `twice` are used."""
+whole queries).{further} {elsewhere}Where a whole job is not finished with the best one, the next one is taken. At
+`four` the settings of `twice` are used."""

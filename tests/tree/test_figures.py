@@ -48,7 +48,9 @@ def raw_of(script: ModuleType, sizes: tuple[str, ...], *, charged: bool = False,
 def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
     raw = raw_of(script, ("fits", "twice", "four"), peers=("duckdb", "comet"))
     row = script.row(raw, script.ROW, Path("run/README.md"))
-    assert row.index("the cache outgrows memory: 1.83 × (one job") < row.index("twice the rows in the same memory: 1.83 ×")
+    assert row.index("the cache outgrows memory: 1.83 × (one job") < row.index(
+        "twice the rows in the same memory: 1.83 ×"
+    )
     assert row.endswith(
         "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql, a machine](run/README.md) |"
     )
@@ -120,7 +122,8 @@ def test_trainers_of_several_runs_are_in_one_table(script: ModuleType):
         ours = {"timings": [{"seconds": 5, "jobs": jobs}]}
         one = {"title": name, "engines": {"stock": {"timings": [{"seconds": each} for each in stock]}, "warmset": ours},
                "fit_ratio": 2.0, "ratio": 3.0, "interval": None, "disk_bytes_per_s": [1e9, 1e9],
-               "passes": {"warmset": {"live_bytes": live_bytes}}, "settings": {"warmset": {"pool_bytes": 10**9}}}
+               "passes": {"warmset": {"live_bytes": live_bytes}},
+               "settings": {"warmset": {"pool_bytes": 10**9}}}  # fmt: skip
         return {"machine": {"cpu_model": machine, "cpus": 2}, "regimes": {"main": {"workloads": {name: one}}}}
 
     kmeans, forest = run("A", "kmeans", [10, 12]), run("B", "forest", [], live_bytes=3 * 10**9)
