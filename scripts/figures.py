@@ -28,10 +28,11 @@ from harness.statistics import geomean  # noqa: E402
 RUN = Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json")
 # Runs of sizes and parts that RUN lacks, shown in short beside it.
 FURTHER = (Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-sizes-half.json"),)
-# Runs of spark-ml, each of other workloads.
+# Runs of spark-ml; a workload that two of them have is the later one's.
 ML_RUNS = (
     Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json"),
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json"),
+    Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-main-objects.json"),
 )
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
 FURTHER_ROW = "| the same on another machine"
@@ -96,7 +97,10 @@ def ml_block(raws: list[dict]) -> str:
                 "cores, or the bytes that the pool has no room for at the device's speed, whichever is longer:\n\n"
                 f"{summary.table(raws, regime)}"
             )
-    links = [f"[{read(file)['machine']['cpu_model']}](../../{page_of(file)})" for file in ML_RUNS]
+    links = [
+        f"[{read(file)['machine']['cpu_model']}, {', '.join(read(file)['kept']['workloads'])}](../../{page_of(file)})"
+        for file in ML_RUNS
+    ]
     return "\n\n".join([*parts, f"Runs, with all trials: {', '.join(links)}."])
 
 
