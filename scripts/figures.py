@@ -7,6 +7,7 @@ figures are not the runs'.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -30,8 +31,8 @@ RUN = Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.
 FURTHER = (Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-sizes-half.json"),)
 # Runs of spark-ml; a workload that two of them have is the later one's.
 ML_RUNS = (
-    Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json"),
-    Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json"),
+    Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json.gz"),
+    Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json.gz"),
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-main-objects.json"),
 )
 ROW = "| TPC-H's 22 queries and three more over eight cached tables with decimals"
@@ -50,7 +51,7 @@ def charged() -> Path | None:
 
 def page_of(file: Path) -> Path:
     """The page that a run wrote beside its raw figures."""
-    return file.with_name(f"README{file.stem.removeprefix('raw')}.md")
+    return file.with_name(f"README{file.name.partition('.')[0].removeprefix('raw')}.md")
 
 
 def chart_of(file: Path) -> Path:
@@ -139,8 +140,9 @@ def further_row(file: Path) -> str:
 
 
 def read(file: Path) -> dict:
-    """Raw figures of a run."""
-    return json.loads((ROOT / file).read_text())
+    """Raw figures of a run, compressed or not."""
+    found = (ROOT / file).read_bytes()
+    return json.loads(gzip.decompress(found) if file.suffix == ".gz" else found)
 
 
 def marked(name: str) -> str:

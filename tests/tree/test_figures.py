@@ -72,7 +72,7 @@ def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatc
     pages = ("README.md", "docs/reference/benchmarks.md", script.chart_of(script.RUN))
     for name in (*pages, *script.FURTHER, *script.ML_RUNS):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text((ROOT / name).read_text())
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     monkeypatch.setattr(script, "ROOT", tmp_path)
     raw = raw_of(script, ("twice",), peers=("comet",))
     (tmp_path / script.RUN).write_text(json.dumps(raw))

@@ -32,9 +32,10 @@ def test_every_kept_run_names_its_commits(script: ModuleType):
 
 @pytest.mark.parametrize("kind", ["RUN", "FURTHER", "ML_RUNS"])
 def test_what_the_pages_show_is_of_code_that_is_not_much_older(script: ModuleType, kind: str):
-    shown = getattr(figures("figures"), kind)
+    pages = figures("figures")
+    shown = getattr(pages, kind)
     for file in [shown] if isinstance(shown, Path) else shown:
-        raw = json.loads((ROOT / file).read_text())
+        raw = pages.read(file)
         # Trials of a search may be of an earlier run.
         for commit in {each.removesuffix("-dirty") for each in script.named([raw.get("jobs"), raw.get("regimes")])}:
             behind = script.since(commit, script.SPARK)
