@@ -15,14 +15,11 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
-# The benchmarks' own words and tables.
+# The benchmarks' own words and tables; both have a module `report`, and spark-sql's is the first.
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "spark-sql"), str(ROOT / "bench" / "spark-ml")]
 
-import summary  # noqa: E402
-
-sys.path.remove(str(ROOT / "bench" / "spark-ml"))
-
 import report  # noqa: E402
+import summary  # noqa: E402
 from figures import SizeFigures  # noqa: E402
 from harness.statistics import geomean  # noqa: E402
 
@@ -76,11 +73,10 @@ def row(raw: dict, begin: str, page: Path) -> str:
     return f"{begin} | {'; '.join(whole)} | {'; '.join(steady)} | {link} |"
 
 
-def block(raw: dict, further: dict[str, Path]) -> str:
-    """The tables of the reference: RUN's, then those of further runs in short, each under a heading."""
+def block(raw: dict, beside: list[tuple[str, Path, dict]]) -> str:
+    """The tables of the reference: RUN's, then in short those of the runs beside it, each under a heading."""
     parts = [report.conditions(raw), report.tables(raw)]
-    for heading, file in further.items():
-        other = read(file)
+    for heading, file, other in beside:
         parts += [
             f"**{heading}**: {report.conditions(other)}", report.short_tables(other),
             f"[That run](../../{page_of(file)}).",
@@ -88,9 +84,9 @@ def block(raw: dict, further: dict[str, Path]) -> str:
     return "\n\n".join(parts)
 
 
-def ml_block(raws: list[dict]) -> str:
+def ml_block(trained: dict[Path, dict]) -> str:
     """Whole fits of all runs of spark-ml, by regime."""
-    parts = []
+    parts, raws = [], list(trained.values())
     for regime, words in {"main": "The data are about twice the cgroup's limit", "fits": "All fits"}.items():
         if summary.found(raws, regime):
             parts.append(
@@ -99,44 +95,38 @@ def ml_block(raws: list[dict]) -> str:
                 f"{summary.table(raws, regime)}"
             )
     links = [
-        f"[{read(file)['machine']['cpu_model']}, {', '.join(read(file)['kept']['workloads'])}](../../{page_of(file)})"
-        for file in ML_RUNS
+        f"[{raw['machine']['cpu_model']}, {', '.join(raw['kept']['workloads'])}](../../{page_of(file)})"
+        for file, raw in trained.items()
     ]
     return "\n\n".join([*parts, f"Runs, with all trials: {', '.join(links)}."])
 
 
-def ml_row(raws: list[dict]) -> str:
+def ml_row(trained: dict[Path, dict]) -> str:
     """Spark-ml's row of the README."""
-    links = ", ".join(f"[spark-ml, {read(file)['machine']['cpu_model']}]({page_of(file)})" for file in ML_RUNS)
-    whole, steady = (summary.ratios(raws, "main", what) for what in ("fit_ratio", "ratio"))
+    links = ", ".join(f"[spark-ml, {raw['machine']['cpu_model']}]({page_of(file)})" for file, raw in trained.items())
+    whole, steady = (summary.ratios(list(trained.values()), "main", what) for what in ("fit_ratio", "ratio"))
     return f"{ML_ROW} | {whole} | a pass: {steady} | {links} |"
 
 
 def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     """The pages as they should be."""
     reference, readme = ROOT / "docs" / "reference" / "benchmarks.md", ROOT / "README.md"
-    further = {"Further sizes and parts" if not at else f"Further ({at + 1})": file for at, file in enumerate(FURTHER)}
+    beside = [("Further sizes and parts", file, read(file)) for file in FURTHER]
     stock = f"{ROW}, against the best stock Spark 4.2 of each query, settings searched"
-    shown = [row(raw, stock, page_of(RUN)), *(further_row(file) for file in FURTHER)]
+    shown = [row(raw, stock, page_of(RUN)), *(row(other, FURTHER_ROW, page_of(file)) for _, file, other in beside)]
     if file_charged is not None:
-        further["Files charged to the cgroup"] = file_charged
-        shown.append(row(read(file_charged), CHARGED_ROW, page_of(file_charged)))
+        beside.append(("Files charged to the cgroup", file_charged, read(file_charged)))
+        shown.append(row(beside[-1][2], CHARGED_ROW, page_of(file_charged)))
     rows = f"^{re.escape(ROW)}.*$(\\n({re.escape(FURTHER_ROW)}|{re.escape(CHARGED_ROW)}).*$)*"
-    trained = [read(file) for file in ML_RUNS]
+    trained = {file: read(file) for file in ML_RUNS}
     return {
         reference: replaced(
-            {marked("spark-sql"): between("spark-sql", block(raw, further)),
+            {marked("spark-sql"): between("spark-sql", block(raw, beside)),
              marked("spark-ml"): between("spark-ml", ml_block(trained))}, reference),
         readme: replaced({rows: "\n".join(shown), f"^{re.escape(ML_ROW)}.*$": ml_row(trained)}, readme),
         # Pages show what lies below docs/.
         ROOT / "docs" / "reference" / "tpch.svg": (ROOT / chart_of(RUN)).read_text(),
     }  # fmt: skip
-
-
-def further_row(file: Path) -> str:
-    """A row of the README for a run beside RUN."""
-    raw = read(file)
-    return row(raw, FURTHER_ROW, page_of(file))
 
 
 def read(file: Path) -> dict:

@@ -214,10 +214,9 @@ def search_text(kept: dict) -> str:
     further = f", the best third of them {RUNG_ITERATIONS[1]}" if halved else ""
     return f"""Settings come from a search with the same number of trials for both engines in each
 workload: {kept["candidates"]} settings fit {RUNG_ITERATIONS[0]} iterations over all the data{further}; the one
-whose whole fit of {kept["iterations"]} would be the shortest is taken. Spark's own
-settings are among them, and some that were good in earlier runs or that experts choose (Parallel collector; G1 whose
-marking starts at 80 % of the heap; Kryo without `referenceTracking`, not compressed; the RDD of objects as bytes,
-compressed and not, with a larger young generation),
+whose whole fit of {kept["iterations"]} would be the shortest is taken. Spark's own settings
+are among them, and some that were good in earlier runs or that experts choose (Parallel collector; Kryo without
+`referenceTracking`, not compressed; the RDD of objects as bytes, compressed and not, with a larger young generation),
 and others that each change a part of Spark's own at random: heap and so page cache or pool, collector,
 `spark.memory.fraction`, `storageFraction`; of stock also serialiser, Kryo's `referenceTracking`, `spark.rdd.compress`,
 codec; of `objects` also the young generation ({stock} % of stock's heap, {ours} % of Warmset's) and, of stock, the

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from statistics import mean, median
 
-from harness.workloads import KINDS, NAMES, PASSES_SKIPPED
+from harness import passes
+from harness.workloads import KINDS, NAMES, Workload
 
 # What a whole fit was to be, stock over Warmset.
 GOALS = {"lr": 1.4, "lgr": 1.4, "svm": 1.4, "kmeans": 1.2, "forest": 1.6, "objects": 2.0}
@@ -56,14 +56,11 @@ def over_limit(raw: dict, name: str, each: dict) -> float | None:
     ours, pool_bytes = each["passes"]["warmset"], each["settings"]["warmset"]["pool_bytes"]
     if ours is None or ours["live_bytes"] is None:
         return None
-    jobs = [
-        job
-        for timing in each["engines"]["warmset"]["timings"]
-        for job in [job for job in timing["jobs"] if re.search(KINDS[name][1], job["name"])][PASSES_SKIPPED:]
-    ]
+    workload = Workload(name, *KINDS[name][:2], message={})
+    jobs = [job for timing in each["engines"]["warmset"]["timings"] for job in passes.steady(timing, workload)]
     compute_s = mean(job["task_cpu_s"] for job in jobs) / raw["machine"]["cpus"]
     missing_s = max(0, ours["live_bytes"] - pool_bytes) / mean(each["disk_bytes_per_s"])
-    return mean(job["ended_s"] - job["began_s"] for job in jobs) / max(compute_s, missing_s)
+    return mean(map(passes.seconds, jobs)) / max(compute_s, missing_s)
 
 
 def fits_text(fits: list[float]) -> str:

@@ -164,6 +164,11 @@ def limits(twice: SizeFigures, fits: SizeFigures, devices: list[float]) -> dict[
     return found
 
 
+def distances(bounds: dict[str, dict]) -> list[float]:
+    """The ratios of `limits` whose bound holds: a time below its bound is no distance to it."""
+    return [each["ratio"] for each in bounds.values() if each["ratio"] >= 1]
+
+
 def missing(jobs: list[dict], expected: list[tuple[str, str, int]]) -> list[str]:
     """Jobs that were not played, and queries of Warmset's that were not answered."""
     played = [(each["size"], each["engine"], each["round"]) for each in jobs]
@@ -220,7 +225,7 @@ def result(raw: dict) -> dict:
         "fits_geomean": rounded(geomean(ratios["fits"].values())),
         "fits_worst": rounded(min(ratios["fits"].values(), default=math.nan)),
         "four_geomean": rounded(geomean(ratios["four"].values())),
-        "limit_ratio": rounded(geomean([each["ratio"] for each in bounds.values() if each["ratio"] >= 1])),
+        "limit_ratio": rounded(geomean(distances(bounds))),
         "footprint_ratio": rounded(sizes_raw.get("footprint_ratio")),
         "materialise_ratio": rounded(sizes_raw.get("materialise_ratio")),
         "half_memory_ok": (raw.get("half") or {}).get("ok"),

@@ -7,7 +7,7 @@ from statistics import median
 
 import work
 from choices import COMET_VERSION, ENGINES, MIB, TITLES, Setting
-from figures import SizeFigures, ordered_jobs
+from figures import SizeFigures, distances, ordered_jobs
 from harness import search as halving
 from harness.statistics import geomean
 from job import seconds_of, whole_s
@@ -244,7 +244,7 @@ def limit_table(raw: dict) -> str:
             f"| {name} | {each['seconds']:.2f} | {each['resident_s_least']:.2f} | {each['read_bytes'] / 1e6:.0f} | "
             f"{ratio} |"
         )
-    known = [each["ratio"] for each in raw["limit"].values() if each["ratio"] >= 1]
+    known = distances(raw["limit"])
     return "\n".join([*lines, "", f"Geometric mean of the {len(known)} of {len(raw['limit'])} queries whose bound "
                       f"holds: {shown(geomean(known))}."])  # fmt: skip
 

@@ -54,7 +54,7 @@ def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
     assert row.endswith(
         "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql, a machine](run/README.md) |"
     )
-    shown = script.block(raw, {})
+    shown = script.block(raw, [])
     assert all(f"At `{size}`: one job of each engine." in shown for size in ("fits", "twice", "four"))
     assert "Not played: stock `cache()`" in shown
     assert shown.count("Against Comet over Parquet alone: 0.50.") == 3

@@ -10,7 +10,6 @@ from types import ModuleType
 
 import pytest
 from tree import ROOT, script
-from tree import script as figures
 
 # Commits to what a run measures after which pages must not show it any more.
 BEHIND_MAX = 25
@@ -19,6 +18,11 @@ BEHIND_MAX = 25
 @pytest.fixture(name="script")
 def made() -> ModuleType:
     return script("runs")
+
+
+@pytest.fixture(name="pages")
+def made_pages() -> ModuleType:
+    return script("figures")
 
 
 def test_every_kept_run_names_its_commits(script: ModuleType):
@@ -31,8 +35,7 @@ def test_every_kept_run_names_its_commits(script: ModuleType):
 
 
 @pytest.mark.parametrize("kind", ["RUN", "FURTHER", "ML_RUNS"])
-def test_what_the_pages_show_is_of_code_that_is_not_much_older(script: ModuleType, kind: str):
-    pages = figures("figures")
+def test_what_the_pages_show_is_of_code_that_is_not_much_older(script: ModuleType, pages: ModuleType, kind: str):
     shown = getattr(pages, kind)
     for file in [shown] if isinstance(shown, Path) else shown:
         raw = pages.read(file)
