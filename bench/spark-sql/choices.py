@@ -86,6 +86,11 @@ class Setting:
         """The heap, in whole MiB."""
         return max(HEAP_BYTES_MIN, int((limit_bytes - native_bytes(limit_bytes)) * self.heap_share) // MIB * MIB)
 
+    def moved(self, limit_bytes: int, to_bytes: int) -> Setting:
+        """This setting in another limit, with the heap that it has in `limit_bytes`."""
+        heap_bytes = self.heap_bytes(limit_bytes) + MIB // 2
+        return replace(self, heap_share=heap_bytes / (to_bytes - native_bytes(to_bytes)))
+
     def pool_bytes(self, limit_bytes: int) -> int:
         """What is left for a pool beside heap and native memory."""
         beside = native_bytes(limit_bytes) + (TASKS_BYTES if self.engine == "warmset" else 0)

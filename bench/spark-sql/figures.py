@@ -144,21 +144,22 @@ def median_or_nan(values: list[float]) -> float:
     return median(values) if values else math.nan
 
 
-def limits(twice: SizeFigures, fits: SizeFigures, devices: list[float]) -> dict[str, dict]:
+def limits(twice: SizeFigures, resident: SizeFigures, devices: list[float]) -> dict[str, dict]:
     """By query, Warmset's seconds where the cache outgrows memory over the least that they could be.
 
-    That is max(its least time with all in memory, bytes that it read / the device's speed). Both sizes have one scale.
+    That is max(its least time with all in memory, bytes that it read / the device's speed). Both have the same tables
+    and the same heap.
     """
     found = {}
     for query in work.NAMES:
-        seconds, resident = twice.seconds("warmset", query), fits.steady("warmset", query)
-        if math.isnan(seconds) or not resident:
+        seconds, least = twice.seconds("warmset", query), resident.steady("warmset", query)
+        if math.isnan(seconds) or not least:
             continue
         passes = [one[query] for each in twice.jobs["warmset"] for one in each["passes"][1:] if query in one]
         read_bytes = median(each["read_bytes"] for each in passes)
-        bound_s = max(min(resident), read_bytes / max(devices))
+        bound_s = max(min(least), read_bytes / max(devices))
         found[query] = {
-            "seconds": seconds, "resident_s_least": min(resident), "read_bytes": read_bytes, "bound_s": bound_s,
+            "seconds": seconds, "resident_s_least": min(least), "read_bytes": read_bytes, "bound_s": bound_s,
             "ratio": seconds / bound_s,
         }  # fmt: skip
     return found

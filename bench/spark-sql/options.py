@@ -16,7 +16,7 @@ FORMS = ("raw", "double")
 SIZES = ("fits", "twice", "four")
 # A size that takes the settings found at another one, which has the same limit.
 SEARCHED_AT = {"four": "twice"}
-PARTS = ("search", "rounds", "sizes", "half")
+PARTS = ("search", "rounds", "limit", "sizes", "half")
 PEERS = ("duckdb", "polars", "comet")
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
 SCALE, LIMIT_MIB, FITS_MIB = 2.7, 1536, 7168
@@ -48,6 +48,8 @@ class Options:
     sizes_scale: float
     half_rows: int
     half_bytes: int
+    # A limit in which the cache of `twice` fits.
+    fits_bytes: int
     minutes: float
     again: bool
     charge_files: bool
@@ -142,6 +144,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         sizes_scale=0.05 if quick else 1.0,
         half_rows=200_000 if quick else 20_000_000,
         half_bytes=(1344 if quick else 3072) * MIB,
+        fits_bytes=sizes[0].limit_bytes,
         minutes=given.minutes,
         again=given.again or quick,
         charge_files=given.charge_files,

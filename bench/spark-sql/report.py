@@ -24,7 +24,7 @@ def conditions(raw: dict) -> str:
     trials += f" (in `{kept['settings_from']}`)" if kept.get("settings_from") else ""
     absent = [TITLES[name] for name in (*ENGINES, *PEERS) if name not in (*kept["engines"], *kept["peers"])]
     absent += [f"`{name}`" for name in SIZES if name not in played]
-    absent += [f"the part `{name}`" for name in ("sizes", "half") if name not in raw]
+    absent += [f"the part `{name}`" for name in ("limit", "sizes", "half") if name not in raw]
     absent += ["doubles instead of decimals"] if kept["form"] == "raw" else []
     charged = (
         "evicted before each job, and charged to the cgroup"
@@ -72,7 +72,8 @@ def short_tables(raw: dict) -> str:
 
 def other_parts(raw: dict) -> list[str]:
     """What parts measured that play no rounds."""
-    parts = [sizes_text(raw["sizes"])] if raw.get("sizes") else []
+    parts = [limit_table(raw)] if raw.get("limit") else []
+    parts += [sizes_text(raw["sizes"])] if raw.get("sizes") else []
     return parts + ([half_table(raw["half"])] if raw.get("half") else [])
 
 
@@ -86,8 +87,6 @@ def tables(raw: dict) -> str:
     names = [name for name, _, _ in raw["kept"]["sizes"]]
     parts = [whole_table(raw, name) for name in names if figures_of(raw, name).jobs]
     parts += [query_table(raw, name) for name in names if figures_of(raw, name).jobs]
-    if raw.get("limit"):
-        parts.append(limit_table(raw))
     parts.append(settings_table(raw))
     parts += other_parts(raw)
     return "\n\n".join(parts)
@@ -236,7 +235,7 @@ def versus(found: SizeFigures, engine: str) -> float:
 
 def limit_table(raw: dict) -> str:
     """The distance to the limit; a time below its bound says that the bound is too high, and no more."""
-    lines = ["Distance to max(least time with all in memory, bytes read / the device):", "",
+    lines = ["`twice`, distance to max(least time with all in memory, bytes read / the device):", "",
              "| query | seconds | all in memory, least | read, MB | ratio |", "|---|---|---|---|---|"]  # fmt: skip
     for name, each in raw["limit"].items():
         ratio = f"{each['ratio']:.2f}" if each["ratio"] >= 1 else "bound too high"

@@ -116,7 +116,7 @@ def logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_run_compares_with_the_best_stock_engine_and_its_page_shows_it(bench, tmp_path: Path):
-    played, faults = run(bench, tmp_path, "--candidates", "3")
+    played, faults = run(bench, tmp_path, "--candidates", "3", "--parts", "search,rounds,limit")
     assert faults == []
     result = played.raw["result"]
     assert result["answers_equal"] is True
@@ -331,7 +331,7 @@ def test_a_time_below_what_is_possible_is_a_fault(bench, tmp_path: Path, monkeyp
         return {**call(self, step, timeout_s, **request), "read_bytes": 3e9}
 
     monkeypatch.setattr(Fake, "call", reads)
-    played, faults = run(bench, tmp_path, "--candidates", "1", "--rounds", "1")
+    played, faults = run(bench, tmp_path, "--candidates", "1", "--rounds", "1", "--parts", "rounds,limit")
     assert any("0.33 of the least time" in each for each in faults)
     assert played.raw["result"]["limit_ratio"] is None, "a time below its bound is no distance to it"
     shown = bench["report"].limit_table(played.raw)
@@ -359,6 +359,14 @@ def test_footprint_and_materialising_are_against_stock_engines(bench, tmp_path: 
     assert played.raw["sizes"]["huge_fraction"] == 1.0
     assert result["answers_equal"] is None and result["overflow_geomean"] is None
     assert "| `footprint_ratio` | 0.333 |" in bench["report"].readme(played.raw, "raw-sizes.json")
+
+
+@pytest.mark.parametrize("share", [0.6, 0.72, 0.8])
+def test_the_limit_is_measured_in_the_heap_that_the_cache_outgrows(bench, share: float):
+    setting, least, most = bench["choices"].Setting("warmset", share), 1536 * MIB, 7168 * MIB
+    moved = setting.moved(least, most)
+    assert moved.heap_bytes(most) == setting.heap_bytes(least)
+    assert moved.pool_bytes(most) > 5 * setting.pool_bytes(least)
 
 
 @pytest.mark.parametrize("limit", [1152 * MIB, 4096 * MIB])
