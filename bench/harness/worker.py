@@ -24,6 +24,8 @@ LEVELS = {
     "DISK_ONLY": StorageLevel(True, False, False, False),
     "MEMORY_ONLY": StorageLevel(False, True, False, True),
 }
+# The start of the `stat` of a thread of HotSpot's compilers.
+COMPILER = re.compile(r"\d+ \(C[12] ")
 # The summary that ends Comet's explanation of a plan.
 ACCELERATED = re.compile(r"Comet accelerated (\d+) out of (\d+) eligible operators")
 
@@ -171,16 +173,19 @@ class Worker:
         return {
             "collection_ms": sum(bean.getCollectionTime() for bean in beans),
             "cpu_s": self.cpu_s(),
+            "compiling_cpu_s": self.compiling_cpu_s(),
             "warmset": self.warmset(),
             "started": time.perf_counter(),
         }
 
     def cpu_s(self) -> float:
         """Processor time of the JVM: tasks, collections, compilation."""
-        pid = self.jvm.java.lang.ProcessHandle.current().pid()
-        # After the name, which ends in the last bracket: utime and stime are fields 14 and 15 of proc_pid_stat(5).
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_s(Path(f"/proc/{self.jvm.java.lang.ProcessHandle.current().pid()}/stat").read_text())
+
+    def compiling_cpu_s(self) -> float:
+        """Processor time of the threads of HotSpot's two compilers."""
+        threads = Path(f"/proc/{self.jvm.java.lang.ProcessHandle.current().pid()}/task").iterdir()
+        return sum(processor_s(text) for each in threads if COMPILER.match(text := stat_of(each)))
 
     def since(self, before: dict) -> dict:
         """What has passed since the reading."""
@@ -190,6 +195,7 @@ class Worker:
             "seconds": seconds,
             "collection_s": (after["collection_ms"] - before["collection_ms"]) / 1000,
             "cpu_s": after["cpu_s"] - before["cpu_s"],
+            "compiling_cpu_s": after["compiling_cpu_s"] - before["compiling_cpu_s"],
         }
         if before["warmset"] is not None:
             passed["read_bytes"] = after["warmset"]["read_bytes_total"] - before["warmset"]["read_bytes_total"]
@@ -212,6 +218,23 @@ class Worker:
             "task_cpu_s": sum(stage.executorCpuTime() for stage in data) / 1e9,
             "task_run_s": sum(stage.executorRunTime() for stage in data) / 1e3,
         }
+
+
+def processor_s(stat: str) -> float:
+    """Processor time of a process or thread by its `stat` in /proc.
+
+    After the name, which ends in the last bracket, utime and stime are fields 14 and 15 of proc_pid_stat(5).
+    """
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stat_of(thread: Path) -> str:
+    """The `stat` of a thread; of one that has just ended, an empty text."""
+    try:
+        return (thread / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 if __name__ == "__main__":

@@ -148,6 +148,8 @@ def readme(raw: dict, raw_file: str, chart_file: str) -> str:
     machine, kept = raw["machine"], raw["kept"]
     quick = " QUICK=1" if kept["quick"] else ""
     arguments = f"--parts {','.join(kept['parts'])} --workloads {','.join(kept['workloads'])}"
+    arguments += f" --candidates {kept['candidates']} --rounds {kept['rounds']} --rows {kept['rows']}"
+    arguments += f" --settings-from {kept['settings_from']}" if kept["settings_from"] else ""
     arguments += " --single" if kept["single"] else ""
     arguments += "" if kept["read_ahead_kb"] is None else f" --read-ahead {kept['read_ahead_kb']}"
     precision = "of the precision of 32-bit floats" if kept["single"] else "of full precision"
@@ -215,9 +217,10 @@ def search_text(kept: dict) -> str:
     return f"""Settings come from a search with the same number of trials for both engines in each
 workload: {kept["candidates"]} settings fit {RUNG_ITERATIONS[0]} iterations over all the data{further}; the one
 whose whole fit of {kept["iterations"]} would be the shortest is taken. Spark's own settings
-are among them, and some that were good in earlier runs or that experts choose (Parallel collector; Kryo without
+are the first, then come some that were good in earlier runs or that experts choose (Parallel collector; Kryo without
 `referenceTracking`, not compressed; the RDD of objects as bytes, compressed and not, with a larger young generation),
-and others that each change a part of Spark's own at random: heap and so page cache or pool, collector,
+then, where more are tried than these, others that each change a part of Spark's own at random: heap and so page cache
+or pool, collector,
 `spark.memory.fraction`, `storageFraction`; of stock also serialiser, Kryo's `referenceTracking`, `spark.rdd.compress`,
 codec; of `objects` also the young generation ({stock} % of stock's heap, {ours} % of Warmset's) and, of stock, the
 storage level."""

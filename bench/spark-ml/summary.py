@@ -10,8 +10,8 @@ from harness.workloads import KINDS, NAMES, Workload
 # What a whole fit was to be, stock over Warmset.
 GOALS = {"lr": 1.4, "lgr": 1.4, "svm": 1.4, "kmeans": 1.2, "forest": 1.6, "objects": 2.0}
 HEAD = (
-    "| | machine | stock, whole fit | Warmset, whole fit | **stock / Warmset** | from – to | aimed at | "
-    "of a pass (95 %) | a pass over its limit |",
+    "| | machine | stock, whole fit | Warmset, whole fit | **stock / Warmset** | least – largest | aimed at | "
+    "ratio of a pass (95 % within these processes) | a pass over its limit |",
     f"|---|{'---|' * 8}",
 )
 
@@ -32,12 +32,11 @@ def table(raws: list[dict], regime: str) -> str:
     lines = [*HEAD]
     for name, (raw, each) in found(raws, regime).items():
         stock, ours = (seconds(each, engine) for engine in ("stock", "warmset"))
-        spread = f"{min(stock) / max(ours):.2f} – {max(stock) / min(ours):.2f}" if stock and ours else "–"
         goal = f"{GOALS[name]:g}" if regime == "main" else "–"
         lines.append(
             f"| {each['title']} | {raw['machine']['cpu_model']} | {fits_text(stock)} | {fits_text(ours)} | "
-            f"{shown(each['fit_ratio'])} | {spread} | {goal} | {shown(each['ratio'])}{interval(each)} | "
-            f"{shown(over_limit(raw, name, each))} |"
+            f"{shown(each['fit_ratio'])} | {spread(each).strip(' ()') or '–'} | {goal} | "
+            f"{shown(each['ratio'])}{interval(each)} | {shown(over_limit(raw, name, each))} |"
         )
     return "\n".join(lines)
 
@@ -79,5 +78,14 @@ def shown(value: float | None) -> str:
 
 
 def ratios(raws: list[dict], regime: str, what: str) -> str:
-    """One ratio of each workload, in words."""
-    return ", ".join(f"{each['title']} {shown(each[what])}" for _, each in found(raws, regime).values())
+    """One ratio of each workload in words: of whole fits or of passes, with how far it may be off."""
+    return ", ".join(
+        f"{each['title']} {shown(each[what])}{spread(each) if what == 'fit_ratio' else interval(each)}"
+        for _, each in found(raws, regime).values()
+    )
+
+
+def spread(each: dict) -> str:
+    """The least and the largest ratio of two whole fits."""
+    stock, ours = (seconds(each, engine) for engine in ("stock", "warmset"))
+    return f" ({min(stock) / max(ours):.2f} – {max(stock) / min(ours):.2f})" if stock and ours else ""

@@ -1,8 +1,8 @@
 """`make bench B=spark-sql`: TPC-H over cached tables with Warmset, stock Spark tuned by search, DuckDB and Polars.
 
 Parts: `search` (the best setting of each engine), `rounds` (whole jobs at each size), `limit` (the queries of `twice`
-with all in memory), `sizes` (footprint, materialising, huge pages) and `half` (half the memory). Each job is written down when it ends, and the same command
-goes on with what is missing. It ends with `result: {json}`; a figure whose part was not run is null.
+with all in memory), `sizes` (footprint, materialising, huge pages) and `half` (half the memory). Each job is written
+down when it ends, and the same command goes on with what is missing. It ends with `result: {json}`; a figure whose part was not run is null.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Bench:
         """The engine's best setting at this size: found out, or known from before."""
 
         def trial(setting: Setting, names: tuple[str, ...], passes: int) -> dict:
-            self.progress.step(f"search, {size.name}: {engine}: {setting.title()}")
+            self.progress.step(f"search, {size.name}: {engine}: {setting.title(size.limit_bytes)}")
             played = self.play(size, engine, setting, passes, names)
             self.progress.note(f"  {search.cost_s(played, self.options.passes):.1f} s; {played['died'] or 'finished'}")
             return played
@@ -139,7 +139,6 @@ class Bench:
         self.raw["jobs"].append({"round": number, **played})
         self.save()
         return None
-
 
     def limit(self) -> list[str]:
         """Plays the queries of `twice` with all in memory, in the same heap; answers with what is impossible or wrong.

@@ -100,12 +100,13 @@ class Setting:
         """For the raw results."""
         return asdict(self)
 
-    def title(self) -> str:
+    def title(self, limit_bytes: int) -> str:
         """What was chosen, for people."""
+        pool = f" and pool {self.pool_bytes(limit_bytes) // MIB}" if self.engine == "warmset" else ""
         whole = f", {', '.join(WHOLE_QUERIES)}" if self.whole_queries else ""
         return (
-            f"heap {self.heap_share:.0%}, {self.collector}, memory.fraction {self.memory_fraction:g}, "
-            f"storageFraction {self.storage_fraction:g}, batches of {self.batch_rows}, {self.codec}, "
+            f"heap {self.heap_bytes(limit_bytes) // MIB}{pool} MiB, {self.collector}, "
+            f"memory.fraction {self.memory_fraction:g}, storageFraction {self.storage_fraction:g}, batches of {self.batch_rows}, {self.codec}, "
             f"partitions of {self.partition_mib} MiB, {self.shuffle_partitions} after a shuffle{whole}"
         )
 

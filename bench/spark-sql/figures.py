@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import dataclass
 from statistics import median
 
@@ -12,8 +11,6 @@ import work
 from choices import ENGINES
 from harness.statistics import geomean, rounded
 
-RESAMPLES = 1000
-CONFIDENCE = 0.95
 # A bound is made of two measured times, each of which differs by some per cent from one run to the next.
 BELOW_BOUND = 0.95
 
@@ -84,34 +81,14 @@ class SizeFigures:
                 found[query] = min(theirs) / ours
         return found
 
-    def geomean_interval(self, versus: list[str]) -> tuple[float, float] | None:
-        """An interval of the geometric mean of the ratios, by resampling the timings of each engine and query.
+    def geomeans_by_job(self) -> list[float]:
+        """The geometric mean over TPC-H's queries with each of Warmset's finished jobs alone, the least first.
 
-        `None` if each has one timing alone, which says nothing of how far another would be from it.
+        Two or three jobs are too few for an interval; queries of one job are slow or fast together.
         """
-        chance = random.Random(7)
-        samples = {
-            (engine, query): self.steady(engine, query) for engine in ("warmset", *versus) for query in work.NAMES
-        }
-        if max(map(len, samples.values())) < 2:
-            return None
-        found = []
-        for _ in range(RESAMPLES):
-            drawn = {key: median(chance.choices(each, k=len(each))) for key, each in samples.items() if each}
-            ratios = [
-                min(drawn[engine, query] for engine in versus if (engine, query) in drawn) / drawn["warmset", query]
-                for query in work.NAMES
-                if ("warmset", query) in drawn and any((engine, query) in drawn for engine in versus)
-            ]
-            found.append(geomean(ratios))
-        found.sort()
-        edge = int(RESAMPLES * (1 - CONFIDENCE) / 2)
-        return found[edge], found[-1 - edge]
-
-    def whole_interval(self, engine: str) -> tuple[float, float] | None:
-        """The least and the largest of the whole jobs: too few for more."""
-        found = self.whole(engine)
-        return (min(found), max(found)) if found else None
+        jobs = [each for each in self.jobs.get("warmset", []) if job.whole_s(each) is not None]
+        alone = [SizeFigures({**self.jobs, "warmset": [each]}) for each in jobs]
+        return sorted(geomean(of_tpch(each.ratios()).values()) for each in alone)
 
     def break_even(self, engine: str) -> float | None:
         """After how many queries caching in `engine` has paid against Parquet; `None`: never, or nothing to compare.
@@ -137,6 +114,11 @@ class SizeFigures:
     def spilled_bytes(self, engine: str) -> int:
         """What Spark itself put of it on disk while all was cached."""
         return max((each["storage"]["disk_bytes"] for each in self.jobs.get(engine, []) if each["storage"]), default=0)
+
+
+def of_tpch(ratios: dict[str, float]) -> dict[str, float]:
+    """Those of TPC-H's 22 queries, without ours."""
+    return {query: ratio for query, ratio in ratios.items() if query not in work.OTHERS}
 
 
 def median_or_nan(values: list[float]) -> float:
@@ -217,7 +199,7 @@ def result(raw: dict) -> dict:
     """The result line; a figure whose part was not run is null."""
     jobs = raw["jobs"]
     sizes = {name: SizeFigures.of(jobs, name) for name in ("fits", "twice", "four")}
-    ratios = {name: figures.ratios() for name, figures in sizes.items()}
+    ratios = {name: of_tpch(figures.ratios()) for name, figures in sizes.items()}
     bounds = raw.get("limit") or {}
     sizes_raw = raw.get("sizes") or {}
     return {

@@ -3,7 +3,8 @@
 Stock Spark, with its default and with 4.3's Arrow serialiser, gets all of the memory as heap; Warmset gets the same for
 heap and pool together, and then half of it. Since stock may die, the rows that count are those of Spark without the
 plugin and without a cache, which is asked last. The frame has as many partitions as there are cores, each of 10M rows
-on two; if stock Spark dies of that, it gets four times as many, until it finishes.
+on two. If stock Spark dies of that, it is given what an expert would try: the Parallel collector, and then four times
+as many partitions, until it finishes.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ QUERIES = (
 
 REFERENCE = "reference"
 SPLIT_MAX = 512
+PARALLEL = "-XX:+UseParallelGC"
 
 
 def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dict:
@@ -59,10 +61,10 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dic
     # Sums of made-up doubles depend on how Spark splits the rows: these are not compared.
     split: dict[str, Player] = {}
     stock, partitions = players["stock"], options.cpus
-    while stock.died is not None and stock.died.of_memory and partitions < SPLIT_MAX:
+    while stock.died is not None and stock.died.of_memory and partitions <= SPLIT_MAX:
+        label = f"stock_parallel_{partitions}_partitions"
+        stock = split[label] = once(label, with_parallel(replace(stock.spec, name=label)), memory, partitions)
         partitions *= 4
-        label = f"stock_{partitions}_partitions"
-        stock = split[label] = once(label, replace(stock.spec, name=label), memory, partitions)
     ours = [players["warmset"], players["warmset_half"]]
     equal = contest.answers_equal(list(players.values()), QUERIES)
     finished = all(player.died is None and len(player.answers) == len(QUERIES) for player in ours)
@@ -71,3 +73,9 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dic
         "answers_equal": equal,
         "runs": {name: p.raw() for name, p in (players | split).items()},
     }
+
+
+def with_parallel(spec: Spec) -> Spec:
+    """The engine with the Parallel collector: G1 gives each buffer of 1 MiB of a block two regions of a small heap."""
+    options = spec.conf["spark.driver.extraJavaOptions"].replace(PARALLEL, "").strip()
+    return replace(spec, conf={**spec.conf, "spark.driver.extraJavaOptions": f"{options} {PARALLEL}"})

@@ -19,7 +19,7 @@ SEARCHED_AT = {"four": "twice"}
 PARTS = ("search", "rounds", "limit", "sizes", "half")
 PEERS = ("duckdb", "polars", "comet")
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
-SCALE, LIMIT_MIB, FITS_MIB = 2.7, 1536, 7168
+SCALE, LIMIT_MIB, FITS_MIB = 2.7, 1536, 8192
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from statistics import median
 
 import work
 from choices import COMET_VERSION, ENGINES, MIB, TITLES, Setting
-from figures import SizeFigures, distances, ordered_jobs
+from figures import SizeFigures, distances, of_tpch, ordered_jobs
 from harness import search as halving
 from harness.statistics import geomean
 from job import seconds_of, whole_s
@@ -20,10 +20,9 @@ def conditions(raw: dict) -> str:
     """What was played, and what of it all was not."""
     kept = raw["kept"]
     played = [name for name, *_ in kept["sizes"] if figures_of(raw, name).jobs]
-    trials = "nothing searched" if kept["candidates"] == 1 else f"{kept['candidates']} settings tried first of each"
-    trials += f" (in `{kept['settings_from']}`)" if kept.get("settings_from") else ""
-    absent = [TITLES[name] for name in (*ENGINES, *PEERS) if name not in (*kept["engines"], *kept["peers"])]
-    absent += [f"`{name}`" for name in SIZES if name not in played]
+    trials = "nothing searched" if kept["candidates"] == 1 else f"{kept['candidates']} settings tried of each engine"
+    trials += f" (those in `{kept['settings_from']}` taken from there)" if kept.get("settings_from") else ""
+    absent = [f"`{name}`" for name in SIZES if name not in played]
     absent += [f"the part `{name}`" for name in ("limit", "sizes", "half") if name not in raw]
     absent += ["doubles instead of decimals"] if kept["form"] == "raw" else []
     charged = (
@@ -56,7 +55,11 @@ def counted(raw: dict, size: str) -> str:
     most = max(counts.values())
     jobs = "one job" if most == 1 else f"{most} jobs"
     fewer = [f"{count} of {TITLES[engine]}" for engine, count in counts.items() if count < most]
-    return f"At `{size}`: {jobs} of each engine{', but ' if fewer else ''}{', '.join(fewer)}."
+    absent = "; ".join(TITLES[engine] for engine in (*ENGINES, *PEERS) if engine not in counts)
+    return (
+        f"At `{size}`: {jobs} of each engine{', but ' if fewer else ''}{', '.join(fewer)}"
+        f"{f' (not played: {absent})' if absent else ''}."
+    )
 
 
 def short_tables(raw: dict) -> str:
@@ -151,10 +154,51 @@ def whole_table(raw: dict, size: str) -> str:
     if best and found.whole("warmset"):
         theirs, ours = found.whole(best), found.whole("warmset")
         ratio = median(theirs) / median(ours)
-        # With few jobs of each, the extremes are all that can be said.
-        spread = f" ({min(theirs) / max(ours):.2f} – {max(theirs) / min(ours):.2f})" if len(theirs) > 1 else ""
-        lines += ["", f"Whole job, the best stock setting ({TITLES[best]}) over Warmset: **{ratio:.2f}**{spread}."]
+        lines += ["", f"Whole job, the best stock engine ({TITLES[best]}) over Warmset: **{ratio:.2f}**"
+                  f"{whole_spread(found, best)}{with_start(found, best)}."]  # fmt: skip
+        lines += [cpu_text(found)] if cpu_text(found) else []
     return "\n".join(lines)
+
+
+def whole_spread(found: SizeFigures, best: str) -> str:
+    """The least and the largest ratio of two jobs: with few of each, that is all that can be said."""
+    theirs, ours = found.whole(best), found.whole("warmset")
+    if max(len(theirs), len(ours)) < 2:
+        return ""
+    return f" ({min(theirs) / max(ours):.2f} – {max(theirs) / min(ours):.2f})"
+
+
+def with_start(found: SizeFigures, best: str) -> str:
+    """The same ratio where starting the engine counts, too."""
+    starts = {
+        engine: [each["start_s"] for each in found.jobs[engine] if each.get("start_s")] for engine in (best, "warmset")
+    }
+    if not all(starts.values()):
+        return ""
+    theirs, ours = (median(found.whole(engine)) + median(starts[engine]) for engine in (best, "warmset"))
+    return f"; {theirs / ours:.2f} with the start of the engine"
+
+
+def cpu_text(found: SizeFigures) -> str:
+    """What processors did in Warmset's first and second pass: tasks, and the rest of its JVM."""
+    played = [each["passes"] for each in found.jobs["warmset"] if whole_s(each)]
+    if not played or not all("cpu_s" in timing for one in played[0][:2] for timing in one.values()):
+        return ""
+    parts = {"cpu_s": "", "task_cpu_s": "tasks", "compiling_cpu_s": "HotSpot's compilers"}
+
+    def summed(what: str, number: int) -> float:
+        return median(sum(timing[what] for timing in passes[number].values()) for passes in played)
+
+    all_, *told = (
+        [f"{summed(what, number):.0f} {words}".strip() for number in (0, 1)]
+        for what, words in parts.items()
+        if all(what in timing for passes in played for one in passes[:2] for timing in one.values())
+    )
+    first, second = (f"{all_[number]} (of which {', '.join(each[number] for each in told)})" for number in (0, 1))
+    return (
+        f"Processor seconds of Warmset's JVM in its first pass: {first}; in the second: {second}. The rest is "
+        "planning, collections, and what else Spark does on the driver."
+    )
 
 
 def why(jobs: list[dict]) -> str:
@@ -189,16 +233,21 @@ def query_table(raw: dict, size: str) -> str:
 
 
 def geomean_text(found: SizeFigures) -> str:
-    """The geometric mean of the ratios, with its interval, and against each engine alone."""
+    """The geometric mean of the ratios, with what each of Warmset's jobs alone gives, and against each engine alone."""
     ratios = found.ratios()
-    interval = found.geomean_interval(found.answered())
-    between = f"95 %: {interval[0]:.2f} – {interval[1]:.2f}" if interval else "one timing of each: no interval"
+    by_job = found.geomeans_by_job()
+    between = (
+        f"its {len(by_job)} jobs alone: {by_job[0]:.2f} – {by_job[-1]:.2f}" if len(by_job) > 1
+        else "one timing of each query"
+    )  # fmt: skip
     below = [f"{name} ({ratio:.2f})" for name, ratio in ratios.items() if ratio < 1]
     others = [engine for engine in measured(found) if engine != "warmset"]
     return (
-        f"Geometric mean **{geomean(ratios.values()):.2f}** ({between}), worst {min(ratios.values()):.2f}. "
-        f"Below 1: {', '.join(below) or 'none'}. "
-        + " ".join(f"Against {TITLES[engine]} alone: {versus(found, engine):.2f}." for engine in others)
+        f"Geometric mean of TPC-H's queries **{geomean(of_tpch(ratios).values()):.2f}** ({between}), worst "
+        f"{min(of_tpch(ratios).values()):.2f}; {geomean(ratios.values()):.2f} with `{'`, `'.join(work.OTHERS)}`. "
+        f"Below 1: {', '.join(below) or 'none'}. All "
+        + ", ".join(f"against {TITLES[engine]} alone: {versus(found, engine):.2f}" for engine in others)
+        + "."
     )
 
 
@@ -256,23 +305,29 @@ def settings_table(raw: dict) -> str:
             if jobs[0]["setting"]:
                 at = SEARCHED_AT.get(name, name)
                 tried = sum(each["engine"] == engine and each["size"] == at for each in raw["trials"])
-                lines.append(f"| {TITLES[engine]} | {name} | {tried} | {Setting(**jobs[0]['setting']).title()} |")
+                lines.append(f"| {TITLES[engine]} | {name} | {tried} | {titled(jobs[0])} |")
     return "\n".join(lines)
+
+
+def titled(played: dict) -> str:
+    """How a job's engine was set."""
+    return Setting(**played["setting"]).title(played["limit_bytes"])
 
 
 def sizes_text(raw: dict) -> str:
     """Footprint and materialising."""
     seconds = {TITLES.get(name, name): median(each) for name, each in raw["materialise_seconds"].items() if each}
     took = ", ".join(f"{title} {shown(each, 1)} s" for title, each in seconds.items())
+    once = " (one timing of each)" if all(len(each) <= 1 for each in raw["materialise_seconds"].values()) else ""
     return (
         f"`lineitem` with decimals in Warmset's cache takes {shown(raw['footprint_ratio'])} of the bytes of stock's "
-        f"compressed cache. Caching it at scale {raw['scale']:g}: {took}."
+        f"compressed cache. Caching it at scale {raw['scale']:g}{once}: {took}."
     )
 
 
 def half_table(raw: dict) -> str:
     """What became of each run at half the memory."""
-    lines = ["| half the memory | heap and pool, MiB | outcome |", "|---|---|---|"]
+    lines = ["| 20M rows of 22 columns, half the memory | heap and pool, MiB | outcome |", "|---|---|---|"]
     for name, run in raw["runs"].items():
         died = run["died"]
         what = f"{died['reason']} at {died['step']}" if died else "answered"
@@ -280,8 +335,24 @@ def half_table(raw: dict) -> str:
             took = [f"{query} in {timings[0]['seconds']:.1f} s" for query, timings in run["timings"].items()]
             what = f"cached in {run['materialise']['seconds']:.1f} s, {', '.join(took)}"
         memory = run["group_limit_bytes"] and (run["group_limit_bytes"] - OVERHEAD_BYTES) // MIB
-        lines.append(f"| {name} | {memory or '–'} | {what} |")
+        lines.append(f"| {half_name(name)} | {memory or '–'} | {what} |")
     return "\n".join(lines)
+
+
+def half_name(label: str) -> str:
+    """Which run of `half` it is, for people."""
+    known = {
+        "warmset": "Warmset, 2 partitions",
+        "warmset_half": "Warmset, half of that, 2 partitions",
+        "stock": "stock, 2 partitions",
+        "stock_arrow": "stock, Arrow, 2 partitions",
+        "reference": "stock, no cache",
+    }
+    if label in known:
+        return known[label]
+    parts = label.split("_")
+    collector = "Parallel collector, " if "parallel" in parts else ""
+    return f"stock, {collector}{next(part for part in parts if part.isdigit())} partitions"
 
 
 def shown(value: float | None, digits: int = 2) -> str:
@@ -298,12 +369,12 @@ def readme(raw: dict, file: str) -> str:
     device = f"{min(speeds) / 1e9:.2f} to {max(speeds) / 1e9:.2f} GB/s" if speeds else "not measured"
     form = "decimals, as TPC-H has them" if kept["form"] == "raw" else "doubles instead of decimals"
     results = "\n".join(f"| `{key}` | {value} |" for key, value in raw["result"].items())
-    order = "in rounds whose order rotates" if kept["rounds"] > 1 else "one after the other"
     picture = f"![steady seconds by query]({chart})\n" if raw["jobs"] else ""
     return f"""# spark-sql
 
-{machine_text(raw)}
-Commits: {", ".join(commits(raw["jobs"] + raw["trials"]))}. All figures are in `{file}`; this page is written from it.
+{conditions(raw)}
+Commits of the trials: {", ".join(commits(raw["trials"])) or "none"}. All figures are in `{file}`; this page is
+written from it.
 
 | key | value |
 |---|---|
@@ -321,14 +392,14 @@ Queries and data are derived from TPC-H; this is no TPC-H result, and not compar
 
 A job is a new engine, alone on the machine, in a memory cgroup that holds heap, off-heap memory, the Python driver,
 and the page cache of the blocks that it wrote. {files_text(kept)}
-A job caches all tables, then plays {kept["passes"]} passes; the first is cold, the others are steady. Starting the
-engine is given beside it. Each engine plays {kept["rounds"]} jobs at each size, {order}. Whole jobs are medians, with
-the least and the largest beside them; the interval of the geometric mean comes from resampling each query's timings. A
-stock engine that was killed counts with the queries that it had answered before in a steady pass. The device gave
+A job caches all tables, then plays {kept["passes"]} passes; the first is cold, and "steady" are all others. Starting
+the engine is given beside it. Engines play one after the other, and further rounds begin with another one. Whole jobs
+are medians, with the least and the largest beside them. A stock engine that was killed counts with the queries that it
+had answered before in a steady pass. The device gave
 {device} to O_DIRECT reads at its best queue depth, measured before and after each of Warmset's jobs.
 
 {search_text(kept)} Stock engines that in their first whole job came on
-no query within 1.5 times the best one are not played further, but for `cache()` and Parquet. {peers_text(kept)}
+no query within 1.5 times the best one are not played further. {peers_text(kept)}
 """
 
 
@@ -372,9 +443,15 @@ def search_text(kept: dict) -> str:
     """What the search did."""
     if kept["candidates"] == 1:
         return "Settings were not searched: each engine has Spark's own, and the Parallel collector."
-    elsewhere = f"The search was that of `{kept['settings_from']}`. " if kept.get("settings_from") else ""
+    elsewhere = (
+        f"Trials that `{kept['settings_from']}` has were taken from there. " if kept.get("settings_from") else ""
+    )
     halved = len(halving.counts(kept["candidates"])) > 1
-    further = " The best third of them play all queries once." if halved else " The best of them is taken."
+    further = (
+        " The best third of them play all queries once."
+        if halved
+        else " The best of them is taken: so few trials tell settings apart that differ much, and no others."
+    )
     return f"""Settings come from a search with the same number of trials for Warmset and each
 stock engine: {kept["candidates"]} settings play the caching and {len(work.SAMPLE)} queries, Spark's own but for the
 Parallel collector, partitions of 24 MiB and 8 of them after a shuffle, and others that
