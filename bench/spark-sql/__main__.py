@@ -2,7 +2,8 @@
 
 Parts: `search` (the best setting of each engine), `rounds` (whole jobs at each size), `limit` (the queries of `twice`
 with all in memory), `sizes` (footprint, materialising, huge pages) and `half` (half the memory). Each job is written
-down when it ends, and the same command goes on with what is missing. It ends with `result: {json}`; a figure whose part was not run is null.
+down when it ends, and the same command goes on with what is missing. It ends with `result: {json}`; a figure whose
+part was not run is null.
 """
 
 from __future__ import annotations

@@ -106,8 +106,9 @@ class Setting:
         whole = f", {', '.join(WHOLE_QUERIES)}" if self.whole_queries else ""
         return (
             f"heap {self.heap_bytes(limit_bytes) // MIB}{pool} MiB, {self.collector}, "
-            f"memory.fraction {self.memory_fraction:g}, storageFraction {self.storage_fraction:g}, batches of {self.batch_rows}, {self.codec}, "
-            f"partitions of {self.partition_mib} MiB, {self.shuffle_partitions} after a shuffle{whole}"
+            f"memory.fraction {self.memory_fraction:g}, storageFraction {self.storage_fraction:g}, "
+            f"batches of {self.batch_rows}, {self.codec}, partitions of {self.partition_mib} MiB, "
+            f"{self.shuffle_partitions} after a shuffle{whole}"
         )
 
 
