@@ -9,6 +9,8 @@ import platform
 import re
 import subprocess
 import sys
+import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# Of the probe: each time takes some 20 ms.
+PROBE_WORDS = 1 << 16
 
 
 def describe() -> dict:
@@ -61,6 +65,17 @@ def name() -> str:
     known = describe()
     memory = round((known["memory_bytes"] or 0) / 2**30)
     return f"{processor(known['cpu_model'])}-{known['cpus']}cpu-{memory}g"
+
+
+def probe_s() -> float:
+    """The least of five times of one fixed computation: what one processor of this machine gives just now."""
+    text = b"".join(number.to_bytes(4, "little") for number in range(PROBE_WORDS))
+    taken = []
+    for _ in range(5):
+        started = time.perf_counter()
+        zlib.compress(text, 6)
+        taken.append(time.perf_counter() - started)
+    return min(taken)
 
 
 def processor(model: str) -> str:

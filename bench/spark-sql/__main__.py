@@ -28,7 +28,7 @@ from choices import Setting
 from harness import groups
 from harness.ending import end_in_order
 from harness.keeping import Keeper, Unfinished
-from harness.machine import ROOT, Run, commit, describe, disk_speed
+from harness.machine import ROOT, Run, commit, describe, disk_speed, probe_s
 from harness.progress import Progress
 from options import SEARCHED_AT, Options, Size, parse, together
 
@@ -77,8 +77,9 @@ class Bench:
 
     def play(self, size: Size, engine: str, setting: Setting | None, passes: int, names: tuple[str, ...]) -> dict:
         """One job, with what tells it apart later."""
+        probe = probe_s()
         played = job.play(self.stage, size, engine, setting, passes, names)
-        return {**played, "commit": commit(), "scale": size.scale, "limit_bytes": size.limit_bytes}
+        return {**played, "commit": commit(), "probe_s": probe, "scale": size.scale, "limit_bytes": size.limit_bytes}
 
     def best(self, engine: str, size: Size) -> Setting:
         """The engine's best setting at this size: found out, or known from before."""

@@ -33,19 +33,26 @@ def conditions(raw: dict) -> str:
     return (
         f"{machine_text(raw)} Commits: {', '.join(commits(raw['jobs']))}. "
         f"{' '.join(counted(raw, name) for name in played)} "
-        f"{trials[0].upper()}{trials[1:]}. The Parquet files were {charged}. "
+        f"{trials[0].upper()}{trials[1:]}. The Parquet files were {charged}. {probe_text(raw['jobs'])}"
         f"Not played: {', '.join(absent) or 'nothing'}."
     )
+
+
+def probe_text(jobs: list[dict]) -> str:
+    """How fast the machine was before the jobs: machines of one name differ, and one differs from hour to hour."""
+    found = [each["probe_s"] * 1000 for each in jobs if each.get("probe_s")]
+    of_jobs = "" if len(found) == len(jobs) else f" {len(found)} of the"
+    return f"Before{of_jobs} jobs a fixed computation took {min(found):.0f} to {max(found):.0f} ms. " if found else ""
 
 
 def machine_text(raw: dict) -> str:
     """The machine, and the versions of what ran on it."""
     machine = raw["machine"]
     versions = sorted({(TITLES[each["engine"]], each["version"]) for each in raw["jobs"] if each.get("version")})
-    found = "; ".join(f"{title} {version}" for title, version in versions)
+    found = ", ".join(f"{title} {version}" for title, version in versions)
     return (
-        f"{machine['cpu_model']}, {machine['cpus']} cores, kernel {machine['kernel']}, {machine['java']}. Spark 4.2 "
-        f"(Arrow: 4.3; Comet: 4.1){f' ({found})' if found else ''}."
+        f"{machine['cpu_model']}, {machine['cpus']} cores, kernel {machine['kernel']}, {machine['java']}. Versions (of "
+        f"Spark, where it is one of its engines): {found or 'not known'}."
     )
 
 

@@ -89,6 +89,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
     found["main"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found["main"])
     monkeypatch.setattr(found["main"], "disk_speed", lambda _: {"read_bytes_per_s": 1e9})
+    monkeypatch.setattr(found["main"], "probe_s", lambda: 0.02)
     monkeypatch.setattr(found["work"], "tables", lambda scale, form: {"lineitem": tmp_path, "region": tmp_path})
     monkeypatch.setattr(contest, "open_player", lambda _, spec, limit, *__: Player(spec, limit, Fake(spec)))
     Fake.opened, Fake.dies, Fake.lies, Fake.fails, Fake.unsorted = [], {}, set(), set(), set()
