@@ -23,9 +23,9 @@ import summary  # noqa: E402
 from figures import SizeFigures, of_tpch  # noqa: E402
 from harness.statistics import geomean  # noqa: E402
 
-RUN = Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json")
-# Runs of sizes and parts that RUN lacks, shown in short beside it.
-FURTHER = (Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-sizes-half.json"),)
+RUN = Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-limit-sizes-half.json")
+# Runs on other machines, shown in short beside it.
+FURTHER = (Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json"),)
 # Runs of spark-ml; a workload that two of them have is the later one's.
 ML_RUNS = (
     Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json.gz"),
@@ -112,7 +112,7 @@ def ml_row(trained: dict[Path, dict]) -> str:
 def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     """The pages as they should be."""
     reference, readme = ROOT / "docs" / "reference" / "benchmarks.md", ROOT / "README.md"
-    beside = [("Further sizes and parts", file, read(file)) for file in FURTHER]
+    beside = [("On another machine", file, read(file)) for file in FURTHER]
     stock = (
         f"{ROW} (whole jobs: with three more), against the best stock Spark 4.2, which is Parquet without a cache; "
         "settings searched"

@@ -35,10 +35,10 @@ def named(found: object) -> Iterator[str]:
     if isinstance(found, dict):
         for key, value in found.items():
             if key == "commit" and value:
-                yield value.removesuffix("-dirty")
+                yield value
             elif key == "commits":
                 found_here = value.values() if isinstance(value, dict) else value
-                yield from (each.removesuffix("-dirty") for each in found_here if each)
+                yield from filter(None, found_here)
             else:
                 yield from named(value)
     elif isinstance(found, list):
@@ -50,7 +50,7 @@ def commits(run: Path) -> set[str]:
     """Those of all raw figures of one run."""
     files = [*run.glob("raw*.json"), *run.glob("raw*.json.gz")]
     read = [gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes() for file in files]
-    return {commit for text in read for commit in named(json.loads(text))}
+    return {commit.removesuffix("-dirty") for text in read for commit in named(json.loads(text))}
 
 
 def since(commit: str, paths: tuple[str, ...], root: Path = ROOT) -> int | None:

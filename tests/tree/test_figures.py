@@ -55,16 +55,15 @@ def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
         "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql, a machine](run/README.md) |"
     )
     shown = script.block(raw, [])
-    assert all(f"At `{size}`: one job of each engine." in shown for size in ("fits", "twice", "four"))
-    assert "Not played: stock `cache()`" in shown
-    assert shown.count("Against Comet over Parquet alone: 0.50.") == 3
+    assert all(f"At `{size}`: one job of each engine (not played: stock `cache()`; " in shown for size in ("fits", "twice", "four"))
+    assert shown.count("against Comet over Parquet alone: 0.50.") == 3
     assert "charged to the cgroup" not in shown
 
 
 def test_engines_that_played_fewer_jobs_are_named(script: ModuleType):
     raw = raw_of(script, ("twice",), peers=("duckdb",))
     raw["jobs"] += [each for each in raw["jobs"] if each["engine"] != "duckdb"]
-    assert "At `twice`: 2 jobs of each engine, but 1 of DuckDB over Parquet. " in script.report.conditions(raw)
+    assert "At `twice`: 2 jobs of each engine, but 1 of DuckDB over Parquet (not played: stock `cache()`; " in script.report.conditions(raw)
 
 
 def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -78,7 +77,7 @@ def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatc
     (tmp_path / script.RUN).write_text(json.dumps(raw))
     assert script.charged() is None
     plain = script.pages(raw, None)
-    further = plain[tmp_path / "docs/reference/benchmarks.md"].count("Whole job, the best stock setting") - 1
+    further = plain[tmp_path / "docs/reference/benchmarks.md"].count("Whole job, the best stock engine") - 1
     for folder, name in (("spark-sql", "raw-search-rounds-charged"), ("spark-sql-charged", "raw")):
         file = run.with_name(folder) / f"{name}.json"
         file.parent.mkdir(exist_ok=True)
@@ -90,7 +89,7 @@ def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatc
         assert script.CHARGED_ROW in both[tmp_path / "README.md"]
         reference = both[tmp_path / "docs/reference/benchmarks.md"]
         assert reference.count("evicted before each job, and charged to the cgroup") == 1 and page in reference
-        assert reference.count("Whole job, the best stock setting") == 3 + further
+        assert reference.count("Whole job, the best stock engine") == 3 + further
         # Written, and then without that run again: nothing of it is left.
         (tmp_path / "README.md").write_text(both[tmp_path / "README.md"])
         assert script.pages(raw, None)[tmp_path / "README.md"] == plain[tmp_path / "README.md"]

@@ -40,7 +40,8 @@ def test_what_the_pages_show_is_of_code_that_is_not_much_older(script: ModuleTyp
     for file in [shown] if isinstance(shown, Path) else shown:
         raw = pages.read(file)
         # Trials of a search may be of an earlier run.
-        for commit in {each.removesuffix("-dirty") for each in script.named([raw.get("jobs"), raw.get("regimes")])}:
+        for commit in set(script.named([raw.get("jobs"), raw.get("regimes")])):
+            assert not commit.endswith("-dirty"), f"{file}: {commit} is no commit that anybody else has"
             behind = script.since(commit, script.SPARK)
             if behind is None:
                 warnings.warn(f"{file}: how old {commit} is can't be said in this clone", stacklevel=1)
