@@ -76,6 +76,6 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dic
 
 
 def with_parallel(spec: Spec) -> Spec:
-    """The engine with the Parallel collector: G1 gives each buffer of 1 MiB of a block two regions of a small heap."""
+    """The engine with the Parallel collector, which fills a small heap better than G1."""
     options = spec.conf["spark.driver.extraJavaOptions"].replace(PARALLEL, "").strip()
     return replace(spec, conf={**spec.conf, "spark.driver.extraJavaOptions": f"{options} {PARALLEL}"})
