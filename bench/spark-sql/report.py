@@ -82,8 +82,7 @@ def short_tables(raw: dict) -> str:
 
 def other_parts(raw: dict) -> list[str]:
     """What parts measured that play no rounds."""
-    parts = [limit_table(raw)] if raw.get("limit") else []
-    parts += [sizes_text(raw["sizes"])] if raw.get("sizes") else []
+    parts = [sizes_text(raw["sizes"])] if raw.get("sizes") else []
     return parts + ([half_table(raw["half"])] if raw.get("half") else [])
 
 
@@ -98,6 +97,7 @@ def tables(raw: dict) -> str:
     parts = [whole_table(raw, name) for name in names if figures_of(raw, name).jobs]
     parts += [query_table(raw, name) for name in names if figures_of(raw, name).jobs]
     parts.append(settings_table(raw))
+    parts += [limit_table(raw)] if raw.get("limit") else []
     parts += other_parts(raw)
     return "\n\n".join(parts)
 
