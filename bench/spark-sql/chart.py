@@ -1,4 +1,4 @@
-"""The chart: steady seconds of each query, Warmset beside the best stock engine and DuckDB, a panel per size."""
+"""The chart: steady seconds of each query, Warmset beside the best stock engine, Comet and DuckDB, a panel per size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from figures import SizeFigures
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-SERIES = (("Warmset", "#1b7f5c"), ("best stock engine of the query", "#c8762b"), ("DuckDB over Parquet", "#8a94a6"))
+SERIES = (
+    ("Warmset", "#1b7f5c"),
+    ("best stock engine of the query", "#c8762b"),
+    ("Comet over Parquet", "#5b78b0"),
+    ("DuckDB over Parquet", "#a9b0bd"),
+)
+WIDTH = 0.2
 
 
 def save(raw: dict, path: Path) -> None:
@@ -24,11 +30,11 @@ def save(raw: dict, path: Path) -> None:
         heights = (
             [found.seconds("warmset", query) for query in work.NAMES],
             [min(each, default=float("nan")) for each in stock],
-            [found.seconds("duckdb", query) for query in work.NAMES],
+            *([found.seconds(peer, query) for query in work.NAMES] for peer in ("comet", "duckdb")),
         )
         for index, ((label, colour), values) in enumerate(zip(SERIES, heights, strict=True)):
-            panel.bar([place + 0.27 * index for place in range(len(values))], values, 0.25, color=colour, label=label)
-        panel.set_xticks([place + 0.27 for place in range(len(work.NAMES))], work.NAMES, fontsize=7)
+            panel.bar([place + WIDTH * index for place in range(len(values))], values, WIDTH, color=colour, label=label)
+        panel.set_xticks([place + 1.5 * WIDTH for place in range(len(work.NAMES))], work.NAMES, fontsize=7)
         panel.set_ylabel("seconds")
         panel.set_title(name, fontsize=10)
         panel.spines[["top", "right"]].set_visible(False)
