@@ -381,7 +381,7 @@ def readme(raw: dict, file: str) -> str:
 
 {conditions(raw)}
 Commits of the trials: {", ".join(commits(raw["trials"])) or "none"}. All figures are in `{file}`; this page is
-written from it.
+written from it. The same again: `{command(raw)}`.
 
 | key | value |
 |---|---|
@@ -408,6 +408,19 @@ had answered before in a steady pass. The device gave
 {search_text(kept)} Stock engines that in their first whole job came on
 no query within 1.5 times the best one are not played further. {peers_text(kept)}
 """
+
+
+def command(raw: dict) -> str:
+    """What plays all of this run; where one size had fewer engines or jobs than another, it plays more."""
+    kept = raw["kept"]
+    given = {
+        "parts": ",".join(raw["options"]["parts"]), "engines": ",".join(kept["engines"]),
+        "peers": ",".join(kept["peers"]) or "-", "only": ",".join(name for name, *_ in kept["sizes"]),
+        "rounds": kept["rounds"], "passes": kept["passes"], "candidates": kept["candidates"],
+        "settings-from": kept.get("settings_from"), "form": kept["form"],
+    }  # fmt: skip
+    arguments = " ".join(f"--{name} {value}" for name, value in given.items() if value)
+    return f'make bench B=spark-sql ARGS="{arguments}{" --charge-files" if kept.get("charge_files") else ""}"'
 
 
 def rows_text(jobs: list[dict]) -> str:
