@@ -28,9 +28,9 @@ RUN = Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-limit
 FURTHER = (Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json"),)
 # Runs of spark-ml; a workload that two of them have is the later one's.
 ML_RUNS = (
-    Path("bench/runs/2026-11-27-amd-epyc-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm-objects.json.gz"),
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json.gz"),
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-main-objects.json"),
+    Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm.json.gz"),
 )
 ROW = "| TPC-H's 22 queries over eight cached tables with decimals"
 FURTHER_ROW = "| the same on another machine"
