@@ -55,7 +55,10 @@ def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
         "| 2.00 × (worst 2.00); 2.00 × (worst 2.00); 2.00 × (worst 2.00) | [spark-sql, a machine](run/README.md) |"
     )
     shown = script.block(raw, [])
-    assert all(f"At `{size}`: one job of each engine (not played: stock `cache()`; " in shown for size in ("fits", "twice", "four"))
+    assert all(
+        f"At `{size}`: one job of each engine (not played: stock `cache()`; " in shown
+        for size in ("fits", "twice", "four")
+    )
     assert shown.count("against Comet over Parquet alone: 0.50.") == 3
     assert "charged to the cgroup" not in shown
 
@@ -63,7 +66,10 @@ def test_all_sizes_and_peers_of_a_run_are_shown(script: ModuleType):
 def test_engines_that_played_fewer_jobs_are_named(script: ModuleType):
     raw = raw_of(script, ("twice",), peers=("duckdb",))
     raw["jobs"] += [each for each in raw["jobs"] if each["engine"] != "duckdb"]
-    assert "At `twice`: 2 jobs of each engine, but 1 of DuckDB over Parquet (not played: stock `cache()`; " in script.report.conditions(raw)
+    assert (
+        "At `twice`: 2 jobs of each engine, but 1 of DuckDB over Parquet (not played: stock `cache()`; "
+        in script.report.conditions(raw)
+    )
 
 
 def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
