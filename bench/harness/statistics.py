@@ -21,6 +21,11 @@ def median_of(values: Sequence[float]) -> float:
     return median(values) if values else math.nan
 
 
+def extremes(theirs: Sequence[float], ours: Sequence[float]) -> tuple[float, float]:
+    """The least and the largest ratio of two of them: with few of each, that is all that can be said."""
+    return min(theirs) / max(ours), max(theirs) / min(ours)
+
+
 def ratio_interval(theirs: Sequence[float], ours: Sequence[float]) -> tuple[float, float] | None:
     """A 95 % interval of the ratio of the medians, by resampling both; `None` if either has one value or none."""
     if min(len(theirs), len(ours)) < 2:

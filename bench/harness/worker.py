@@ -170,22 +170,15 @@ class Worker:
     def reading(self) -> dict:
         """The clocks before something is measured."""
         beans = self.jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+        process = Path(f"/proc/{self.jvm.java.lang.ProcessHandle.current().pid()}")
         return {
             "collection_ms": sum(bean.getCollectionTime() for bean in beans),
-            "cpu_s": self.cpu_s(),
-            "compiling_cpu_s": self.compiling_cpu_s(),
+            # All of the JVM: tasks, collections, compilation.
+            "cpu_s": processor_s((process / "stat").read_text()),
+            "compiling_cpu_s": compiling_cpu_s(process),
             "warmset": self.warmset(),
             "started": time.perf_counter(),
         }
-
-    def cpu_s(self) -> float:
-        """Processor time of the JVM: tasks, collections, compilation."""
-        return processor_s(Path(f"/proc/{self.jvm.java.lang.ProcessHandle.current().pid()}/stat").read_text())
-
-    def compiling_cpu_s(self) -> float:
-        """Processor time of the threads of HotSpot's two compilers."""
-        threads = Path(f"/proc/{self.jvm.java.lang.ProcessHandle.current().pid()}/task").iterdir()
-        return sum(processor_s(text) for each in threads if COMPILER.match(text := stat_of(each)))
 
     def since(self, before: dict) -> dict:
         """What has passed since the reading."""
@@ -227,6 +220,12 @@ def processor_s(stat: str) -> float:
     """
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def compiling_cpu_s(process: Path) -> float:
+    """Processor time of the threads of HotSpot's two compilers."""
+    threads = (process / "task").iterdir()
+    return sum(processor_s(text) for each in threads if COMPILER.match(text := stat_of(each)))
 
 
 def stat_of(thread: Path) -> str:

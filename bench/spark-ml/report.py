@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from harness import search, settings
+from harness.statistics import extremes
 from harness.workloads import PASSES_SKIPPED, ROW_BYTES, TUNED_AS
 from tuning import RUNG_ITERATIONS
 
@@ -59,7 +60,7 @@ def whole_table(name: str, found: dict) -> str:
         spread = "–"
         if fits["stock"] and fits["warmset"]:
             # With so few fits of each, the extremes are all that can be said.
-            low, high = min(fits["stock"]) / max(fits["warmset"]), max(fits["stock"]) / min(fits["warmset"])
+            low, high = extremes(fits["stock"], fits["warmset"])
             spread = f"{low:.2f} – {high:.2f}" if len(fits["stock"]) > 1 else "one fit of each"
         whole = f"**{shown(each['fit_ratio'])}**"
         lines.append(f"| {' | '.join((each['title'], *cells, whole, spread, of_pass, equal))} |")
@@ -217,10 +218,10 @@ def search_text(kept: dict) -> str:
     return f"""Settings come from a search with the same number of trials for both engines in each
 workload: {kept["candidates"]} settings fit {RUNG_ITERATIONS[0]} iterations over all the data{further}; the one
 whose whole fit of {kept["iterations"]} would be the shortest is taken. Spark's own settings
-are the first, then come some that were good in earlier runs or that experts choose (Parallel collector; Kryo without
-`referenceTracking`, not compressed; the RDD of objects as bytes, compressed and not, with a larger young generation),
-then, where more are tried than these, others that each change a part of Spark's own at random: heap and so page cache
-or pool, collector,
+are the first, then come some that were good in earlier runs or that experts choose (Parallel collector; G1 whose
+marking starts at 80 % of the heap; Kryo without `referenceTracking`, not compressed; the RDD of objects as bytes,
+compressed and not, with a larger young generation), then, where more are tried than these, others that
+each change a part of Spark's own at random: heap and so page cache or pool, collector,
 `spark.memory.fraction`, `storageFraction`; of stock also serialiser, Kryo's `referenceTracking`, `spark.rdd.compress`,
 codec; of `objects` also the young generation ({stock} % of stock's heap, {ours} % of Warmset's) and, of stock, the
 storage level."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import mean, median
 
 from harness import passes
+from harness.statistics import extremes
 from harness.workloads import KINDS, NAMES, Workload
 
 # What a whole fit was to be, stock over Warmset.
@@ -35,7 +36,7 @@ def table(raws: list[dict], regime: str) -> str:
         goal = f"{GOALS[name]:g}" if regime == "main" else "–"
         lines.append(
             f"| {each['title']} | {raw['machine']['cpu_model']} | {fits_text(stock)} | {fits_text(ours)} | "
-            f"{shown(each['fit_ratio'])} | {spread(each).strip(' ()') or '–'} | {goal} | "
+            f"{shown(each['fit_ratio'])} | {spread(each)} | {goal} | "
             f"{shown(each['ratio'])}{interval(each)} | {shown(over_limit(raw, name, each))} |"
         )
     return "\n".join(lines)
@@ -80,12 +81,15 @@ def shown(value: float | None) -> str:
 def ratios(raws: list[dict], regime: str, what: str) -> str:
     """One ratio of each workload in words: of whole fits or of passes, with how far it may be off."""
     return ", ".join(
-        f"{each['title']} {shown(each[what])}{spread(each) if what == 'fit_ratio' else interval(each)}"
+        f"{each['title']} {shown(each[what])}{f' ({spread(each)})' if what == 'fit_ratio' else interval(each)}"
         for _, each in found(raws, regime).values()
     )
 
 
 def spread(each: dict) -> str:
-    """The least and the largest ratio of two whole fits."""
+    """The least and the largest ratio of two whole fits; a dash where an engine finished none."""
     stock, ours = (seconds(each, engine) for engine in ("stock", "warmset"))
-    return f" ({min(stock) / max(ours):.2f} – {max(stock) / min(ours):.2f})" if stock and ours else ""
+    if not stock or not ours:
+        return "–"
+    low, high = extremes(stock, ours)
+    return f"{low:.2f} – {high:.2f}"

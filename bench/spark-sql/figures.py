@@ -9,7 +9,7 @@ from statistics import median
 import job
 import work
 from choices import ENGINES
-from harness.statistics import geomean, rounded
+from harness.statistics import geomean, median_of, rounded
 
 # A bound is made of two measured times, each of which differs by some per cent from one run to the next.
 BELOW_BOUND = 0.95
@@ -36,14 +36,12 @@ class SizeFigures:
 
     def seconds(self, engine: str, query: str) -> float:
         """The median of them; NaN of none."""
-        return median_or_nan(self.steady(engine, query))
+        return median_of(self.steady(engine, query))
 
     def cpu_ratio(self, engine: str) -> float:
         """The geometric mean over the queries of the engine's processor time over Warmset's, steady; NaN if unknown."""
         found = {
-            name: [
-                median_or_nan([cpu_s for cpu_s in self.steady(name, query, "cpu_s") if cpu_s]) for query in work.NAMES
-            ]
+            name: [median_of([cpu_s for cpu_s in self.steady(name, query, "cpu_s") if cpu_s]) for query in work.NAMES]
             for name in (engine, "warmset")
         }
         ratios = [theirs / ours for theirs, ours in zip(found[engine], found["warmset"], strict=True)]
@@ -119,11 +117,6 @@ class SizeFigures:
 def of_tpch(ratios: dict[str, float]) -> dict[str, float]:
     """Those of TPC-H's 22 queries, without ours."""
     return {query: ratio for query, ratio in ratios.items() if query not in work.OTHERS}
-
-
-def median_or_nan(values: list[float]) -> float:
-    """The median; NaN of none."""
-    return median(values) if values else math.nan
 
 
 def limits(twice: SizeFigures, resident: SizeFigures, devices: list[float]) -> dict[str, dict]:

@@ -9,7 +9,7 @@ import work
 from choices import COMET_VERSION, ENGINES, MIB, TITLES, Setting
 from figures import SizeFigures, distances, of_tpch, ordered_jobs
 from harness import search as halving
-from harness.statistics import geomean
+from harness.statistics import extremes, geomean
 from job import seconds_of, whole_s
 from options import OVERHEAD_BYTES, PEERS, SEARCHED_AT
 
@@ -163,16 +163,17 @@ def whole_table(raw: dict, size: str) -> str:
         ratio = median(theirs) / median(ours)
         lines += ["", f"Whole job, the best stock engine ({TITLES[best]}) over Warmset: **{ratio:.2f}**"
                   f"{whole_spread(found, best)}{with_start(found, best)}."]  # fmt: skip
-        lines += [cpu_text(found)] if cpu_text(found) else []
+        lines += cpu_lines(found)
     return "\n".join(lines)
 
 
 def whole_spread(found: SizeFigures, best: str) -> str:
-    """The least and the largest ratio of two jobs: with few of each, that is all that can be said."""
+    """The least and the largest ratio of two jobs; nothing where each engine has one."""
     theirs, ours = found.whole(best), found.whole("warmset")
     if max(len(theirs), len(ours)) < 2:
         return ""
-    return f" ({min(theirs) / max(ours):.2f} – {max(theirs) / min(ours):.2f})"
+    low, high = extremes(theirs, ours)
+    return f" ({low:.2f} – {high:.2f})"
 
 
 def with_start(found: SizeFigures, best: str) -> str:
@@ -186,26 +187,26 @@ def with_start(found: SizeFigures, best: str) -> str:
     return f"; {theirs / ours:.2f} with the start of the engine"
 
 
-def cpu_text(found: SizeFigures) -> str:
-    """What processors did in Warmset's first and second pass: tasks, and the rest of its JVM."""
+def cpu_lines(found: SizeFigures) -> list[str]:
+    """What processors did in Warmset's first and second pass: tasks, and the rest of its JVM; none if not measured."""
     played = [each["passes"] for each in found.jobs["warmset"] if whole_s(each)]
-    if not played or not all("cpu_s" in timing for one in played[0][:2] for timing in one.values()):
-        return ""
-    parts = {"cpu_s": "", "task_cpu_s": "tasks", "compiling_cpu_s": "HotSpot's compilers"}
+    timings = [timing for passes in played for one in passes[:2] for timing in one.values()]
+    if not timings or not all({"cpu_s", "task_cpu_s"} <= timing.keys() for timing in timings):
+        return []
+    parts = {"task_cpu_s": "tasks", "compiling_cpu_s": "HotSpot's compilers"}
+    known = [what for what in parts if all(what in timing for timing in timings)]
 
-    def summed(what: str, number: int) -> float:
-        return median(sum(timing[what] for timing in passes[number].values()) for passes in played)
+    def summed(what: str, number: int) -> str:
+        return f"{median(sum(timing[what] for timing in passes[number].values()) for passes in played):.0f}"
 
-    all_, *told = (
-        [f"{summed(what, number):.0f} {words}".strip() for number in (0, 1)]
-        for what, words in parts.items()
-        if all(what in timing for passes in played for one in passes[:2] for timing in one.values())
+    first, second = (
+        f"{summed('cpu_s', number)} (of which {', '.join(f'{summed(what, number)} {parts[what]}' for what in known)})"
+        for number in (0, 1)
     )
-    first, second = (f"{all_[number]} (of which {', '.join(each[number] for each in told)})" for number in (0, 1))
-    return (
+    return [
         f"Processor seconds of Warmset's JVM in its first pass: {first}; in the second: {second}. The rest is "
         "planning, collections, and what else Spark does on the driver."
-    )
+    ]
 
 
 def why(jobs: list[dict]) -> str:
