@@ -7,7 +7,6 @@ figures are not the runs'.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import sys
@@ -21,6 +20,7 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "spark-sql"), str(ROOT
 import report  # noqa: E402
 import summary  # noqa: E402
 from figures import SizeFigures, of_tpch  # noqa: E402
+from harness.keeping import raw_figures  # noqa: E402
 from harness.statistics import geomean  # noqa: E402
 
 RUN = Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-limit-sizes-half.json")
@@ -36,6 +36,13 @@ ROW = "| TPC-H's 22 queries over eight cached tables with decimals"
 FURTHER_ROW = "| the same on another machine"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
 ML_ROW = "| MLlib on Spark 4.3, data of twice the memory, settings of both searched"
+ML_FURTHER_ROW = "| the same where "
+REGIMES = {
+    "main": "The data are about twice the cgroup's limit",
+    "fits": "All fits (half the rows)",
+    "1x": "The data are about the cgroup's limit",
+    "4x": "The data are about four times the cgroup's limit (twice the rows)",
+}
 WHAT = {"twice": "the cache outgrows memory", "four": "twice the rows in the same memory", "fits": "all fits"}
 
 
@@ -88,7 +95,7 @@ def block(raw: dict, beside: list[tuple[str, Path, dict]]) -> str:
 def ml_block(trained: dict[Path, dict]) -> str:
     """Whole fits of all runs of spark-ml, by regime."""
     parts, raws = [], list(trained.values())
-    for regime, words in {"main": "The data are about twice the cgroup's limit", "fits": "All fits"}.items():
+    for regime, words in REGIMES.items():
         if summary.found(raws, regime):
             parts.append(
                 f"{words}; seconds, medians of so many fits. The limit of a pass is its own processor time on all "
@@ -102,11 +109,22 @@ def ml_block(trained: dict[Path, dict]) -> str:
     return "\n\n".join([*parts, f"Runs, with all trials: {', '.join(links)}."])
 
 
-def ml_row(trained: dict[Path, dict]) -> str:
-    """Spark-ml's row of the README."""
-    links = ", ".join(f"[spark-ml, {raw['machine']['cpu_model']}]({page_of(file)})" for file, raw in trained.items())
-    whole, steady = (summary.ratios(list(trained.values()), "main", what) for what in ("fit_ratio", "ratio"))
-    return f"{ML_ROW} | {whole} | a pass: {steady} | {links} |"
+def ml_rows(trained: dict[Path, dict]) -> str:
+    """Spark-ml's rows of the README: a regime each."""
+    rows, raws = [], list(trained.values())
+    for regime, words in REGIMES.items():
+        if not (played := summary.found(raws, regime)):
+            continue
+        used = [raw for raw, _ in played.values()]
+        links = ", ".join(
+            f"[spark-ml, {raw['machine']['cpu_model']}]({page_of(file)})"
+            for file, raw in trained.items()
+            if raw in used
+        )
+        whole, steady = (summary.ratios(raws, regime, what) for what in ("fit_ratio", "ratio"))
+        begin = ML_ROW if regime == "main" else f"{ML_FURTHER_ROW}{words[0].lower()}{words[1:]}"
+        rows.append(f"{begin} | {whole} | a pass: {steady} | {links} |")
+    return "\n".join(rows)
 
 
 def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
@@ -121,22 +139,22 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     if file_charged is not None:
         beside.append(("Files charged to the cgroup", file_charged, read(file_charged)))
         shown.append(row(beside[-1][2], CHARGED_ROW, page_of(file_charged)))
+    ml_rows_old = f"^{re.escape(ML_ROW)}.*$(\\n{re.escape(ML_FURTHER_ROW)}.*$)*"
     rows = f"^{re.escape(ROW)}.*$(\\n({re.escape(FURTHER_ROW)}|{re.escape(CHARGED_ROW)}).*$)*"
     trained = {file: read(file) for file in ML_RUNS}
     return {
         reference: replaced(
             {marked("spark-sql"): between("spark-sql", block(raw, beside)),
              marked("spark-ml"): between("spark-ml", ml_block(trained))}, reference),
-        readme: replaced({rows: "\n".join(shown), f"^{re.escape(ML_ROW)}.*$": ml_row(trained)}, readme),
+        readme: replaced({rows: "\n".join(shown), ml_rows_old: ml_rows(trained)}, readme),
         # Pages show what lies below docs/.
         ROOT / "docs" / "reference" / "tpch.svg": (ROOT / chart_of(RUN)).read_text(),
     }  # fmt: skip
 
 
 def read(file: Path) -> dict:
-    """Raw figures of a run, compressed or not."""
-    found = (ROOT / file).read_bytes()
-    return json.loads(gzip.decompress(found) if file.suffix == ".gz" else found)
+    """Raw figures of a kept run."""
+    return raw_figures(ROOT / file)
 
 
 def marked(name: str) -> str:

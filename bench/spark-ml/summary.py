@@ -87,9 +87,11 @@ def ratios(raws: list[dict], regime: str, what: str) -> str:
 
 
 def spread(each: dict) -> str:
-    """The least and the largest ratio of two whole fits; a dash where an engine finished none."""
+    """The least and the largest ratio of two whole fits, where there are two; a dash where an engine finished none."""
     stock, ours = (seconds(each, engine) for engine in ("stock", "warmset"))
     if not stock or not ours:
         return "–"
+    if len(stock) == len(ours) == 1:
+        return "one fit of each"
     low, high = extremes(stock, ours)
     return f"{low:.2f} – {high:.2f}"
