@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the figures of Spark's benchmarks into README.md and docs/reference/benchmarks.md, from kept runs.
+"""Writes the figures of Spark's benchmarks into README.md and docs/reference/benchmarks.md, from kept runs, and the
+pages of these runs.
 
 usage: .venv/bin/python scripts/figures.py [--check]; with --check it writes nothing, and ends with 1 where a page's
 figures are not the runs'.
@@ -7,6 +8,7 @@ figures are not the runs'.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import sys
@@ -26,6 +28,8 @@ from harness.statistics import geomean  # noqa: E402
 RUN = Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-limit-sizes-half.json")
 # Runs on other machines, shown in short beside it.
 FURTHER = (Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json"),)
+# The form with doubles in place of decimals.
+DOUBLES = Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-doubles.json")
 # Runs of spark-ml; a workload that two of them have is the later one's.
 ML_RUNS = (
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json.gz"),
@@ -34,6 +38,7 @@ ML_RUNS = (
 )
 ROW = "| TPC-H's 22 queries over eight cached tables with decimals"
 FURTHER_ROW = "| the same on another machine"
+DOUBLES_ROW = "| the same with doubles in place of decimals"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
 ML_ROW = "| MLlib on Spark 4.3, data of twice the memory, settings of both searched"
 ML_FURTHER_ROW = "| the same where "
@@ -60,7 +65,7 @@ def page_of(file: Path) -> Path:
 
 def chart_of(file: Path) -> Path:
     """The chart that a run drew beside its raw figures."""
-    return file.with_name(f"chart{file.stem.removeprefix('raw')}.svg")
+    return file.with_name(f"chart{file.name.partition('.')[0].removeprefix('raw')}.svg")
 
 
 def row(raw: dict, begin: str, page: Path) -> str:
@@ -117,7 +122,7 @@ def ml_rows(trained: dict[Path, dict]) -> str:
             continue
         used = [raw for raw, _ in played.values()]
         links = ", ".join(
-            f"[spark-ml, {raw['machine']['cpu_model']}]({page_of(file)})"
+            f"[spark-ml {', '.join(raw['kept']['workloads'])}, {raw['machine']['cpu_model']}]({page_of(file)})"
             for file, raw in trained.items()
             if raw in used
         )
@@ -132,15 +137,16 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     reference, readme = ROOT / "docs" / "reference" / "benchmarks.md", ROOT / "README.md"
     beside = [("On another machine", file, read(file)) for file in FURTHER]
     stock = (
-        f"{ROW} (whole jobs: with three more), against the best stock Spark 4.2, which is Parquet without a cache; "
-        "settings searched"
+        f"{ROW}, Spark 4.2: the best stock engine, which is Parquet without a cache, over Warmset; the best of three "
+        "settings of each"
     )
     shown = [row(raw, stock, page_of(RUN)), *(row(other, FURTHER_ROW, page_of(file)) for _, file, other in beside)]
+    shown.append(row(read(DOUBLES), DOUBLES_ROW, page_of(DOUBLES)))
     if file_charged is not None:
         beside.append(("Files charged to the cgroup", file_charged, read(file_charged)))
         shown.append(row(beside[-1][2], CHARGED_ROW, page_of(file_charged)))
     ml_rows_old = f"^{re.escape(ML_ROW)}.*$(\\n{re.escape(ML_FURTHER_ROW)}.*$)*"
-    rows = f"^{re.escape(ROW)}.*$(\\n({re.escape(FURTHER_ROW)}|{re.escape(CHARGED_ROW)}).*$)*"
+    rows = f"^{re.escape(ROW)}.*$(\\n({'|'.join(map(re.escape, (FURTHER_ROW, DOUBLES_ROW, CHARGED_ROW)))}).*$)*"
     trained = {file: read(file) for file in ML_RUNS}
     return {
         reference: replaced(
@@ -150,6 +156,19 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
         # Pages show what lies below docs/.
         ROOT / "docs" / "reference" / "tpch.svg": (ROOT / chart_of(RUN)).read_text(),
     }  # fmt: skip
+
+
+def run_pages() -> dict[Path, str]:
+    """The pages of the runs that are shown, as they should be."""
+    place = importlib.util.spec_from_file_location("ml_report", ROOT / "bench" / "spark-ml" / "report.py")
+    ml_report = importlib.util.module_from_spec(place)
+    place.loader.exec_module(ml_report)
+    found = {page_of(file): report.readme(read(file), file.name) for file in (RUN, *FURTHER, DOUBLES)}
+    found |= {
+        page_of(file): ml_report.readme(read(file), file.name, chart_of(file).with_suffix(".png").name)
+        for file in ML_RUNS
+    }
+    return {ROOT / page: text for page, text in found.items()}
 
 
 def read(file: Path) -> dict:
@@ -179,7 +198,7 @@ def replaced(places: dict[str, str], page: Path) -> str:
 
 def main() -> int:
     """Writes the pages, or compares them."""
-    wanted = pages(read(RUN), charged())
+    wanted = pages(read(RUN), charged()) | run_pages()
     stale = [page for page, text in wanted.items() if not page.exists() or page.read_text() != text]
     if "--check" in sys.argv[1:]:
         for page in stale:
