@@ -461,7 +461,7 @@ and half of what the limit leaves as heap, half as off-heap memory; what it can'
     return f"""Nothing of the following
 was searched. Spark's own runtime filters are on at every size (`applicationSideScanSizeThreshold` 0), but for
 Warmset where its own are. {" ".join(told[name] for name in kept["peers"])}
-Gluten is not compared: on 2026-11-26 Maven Central had jars of it for Spark 3 only (`io.glutenproject`, 1.1.0)."""
+Gluten is not compared: on 2026-11-28 Maven Central had no jar of it for Spark 4."""
 
 
 def search_text(kept: dict) -> str:

@@ -76,7 +76,7 @@ def test_engines_that_played_fewer_jobs_are_named(script: ModuleType):
 
 def test_a_run_with_files_charged_is_shown_beside(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     run = (tmp_path / script.RUN).parent
-    pages = ("README.md", "docs/reference/benchmarks.md", script.chart_of(script.RUN))
+    pages = ("README.md", "docs/reference/benchmarks.md", script.TERACACHE_PAGE, script.chart_of(script.RUN))
     for name in (*pages, *script.FURTHER, script.DOUBLES, *script.ML_RUNS):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
