@@ -106,8 +106,9 @@ def ml_block(trained: dict[Path, dict]) -> str:
     for regime, words in REGIMES.items():
         if summary.found(raws, regime):
             parts.append(
-                f"{words}; seconds, medians of so many fits. The limit of a pass is its own processor time on all "
-                "cores, or the bytes that the pool has no room for at the device's speed, whichever is longer:\n\n"
+                f"{words}; seconds, medians of so many fits. The last column divides a pass by its own processor time "
+                "on all cores, or the bytes that the pool has no room for at the device's speed, whichever is longer:"
+                "\n\n"
                 f"{summary.table(raws, regime)}"
             )
     links = [
