@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the figures of Spark's benchmarks into README.md and docs/reference/benchmarks.md, from kept runs.
+"""Writes the figures of Spark's benchmarks into README.md and docs/reference/benchmarks.md, from kept runs, and the
+pages of these runs.
 
 usage: .venv/bin/python scripts/figures.py [--check]; with --check it writes nothing, and ends with 1 where a page's
 figures are not the runs'.
@@ -7,7 +8,7 @@ figures are not the runs'.
 
 from __future__ import annotations
 
-import gzip
+import importlib.util
 import json
 import re
 import sys
@@ -21,11 +22,14 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "spark-sql"), str(ROOT
 import report  # noqa: E402
 import summary  # noqa: E402
 from figures import SizeFigures, of_tpch  # noqa: E402
+from harness.keeping import raw_figures  # noqa: E402
 from harness.statistics import geomean  # noqa: E402
 
 RUN = Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-limit-sizes-half.json")
 # Runs on other machines, shown in short beside it.
 FURTHER = (Path("bench/runs/2026-11-28-amd-epyc-2cpu-24g/spark-sql/raw-search-rounds.json"),)
+# The form with doubles in place of decimals.
+DOUBLES = Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-sql/raw-rounds-doubles.json")
 # Runs of spark-ml; a workload that two of them have is the later one's.
 ML_RUNS = (
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json.gz"),
@@ -34,8 +38,19 @@ ML_RUNS = (
 )
 ROW = "| TPC-H's 22 queries over eight cached tables with decimals"
 FURTHER_ROW = "| the same on another machine"
+TERACACHE_PAGE = "docs/published/teracache.md"
+DOUBLES_ROW = "| the same with doubles in place of decimals"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
 ML_ROW = "| MLlib on Spark 4.3, data of twice the memory, settings of both searched"
+ML_FURTHER_ROW = "| the same where "
+# TeraCache's published evaluation, per cent: time saved against Spark's memory and disk; time in collections.
+TERACACHE = {"lr": (32, -43), "lgr": (37, -50), "svm": (20, -45), "kmeans": (7, 5)}
+REGIMES = {
+    "main": "The data are about twice the cgroup's limit",
+    "fits": "All fits (half the rows)",
+    "1x": "The data are about the cgroup's limit",
+    "4x": "The data are about four times the cgroup's limit (twice the rows)",
+}
 WHAT = {"twice": "the cache outgrows memory", "four": "twice the rows in the same memory", "fits": "all fits"}
 
 
@@ -53,7 +68,7 @@ def page_of(file: Path) -> Path:
 
 def chart_of(file: Path) -> Path:
     """The chart that a run drew beside its raw figures."""
-    return file.with_name(f"chart{file.stem.removeprefix('raw')}.svg")
+    return file.with_name(f"chart{file.name.partition('.')[0].removeprefix('raw')}.svg")
 
 
 def row(raw: dict, begin: str, page: Path) -> str:
@@ -88,11 +103,12 @@ def block(raw: dict, beside: list[tuple[str, Path, dict]]) -> str:
 def ml_block(trained: dict[Path, dict]) -> str:
     """Whole fits of all runs of spark-ml, by regime."""
     parts, raws = [], list(trained.values())
-    for regime, words in {"main": "The data are about twice the cgroup's limit", "fits": "All fits"}.items():
+    for regime, words in REGIMES.items():
         if summary.found(raws, regime):
             parts.append(
-                f"{words}; seconds, medians of so many fits. The limit of a pass is its own processor time on all "
-                "cores, or the bytes that the pool has no room for at the device's speed, whichever is longer:\n\n"
+                f"{words}; seconds, medians of so many fits. The last column divides a pass by its own processor time "
+                "on all cores, or the bytes that the pool has no room for at the device's speed, whichever is longer:"
+                "\n\n"
                 f"{summary.table(raws, regime)}"
             )
     links = [
@@ -102,11 +118,36 @@ def ml_block(trained: dict[Path, dict]) -> str:
     return "\n\n".join([*parts, f"Runs, with all trials: {', '.join(links)}."])
 
 
-def ml_row(trained: dict[Path, dict]) -> str:
-    """Spark-ml's row of the README."""
-    links = ", ".join(f"[spark-ml, {raw['machine']['cpu_model']}]({page_of(file)})" for file, raw in trained.items())
-    whole, steady = (summary.ratios(list(trained.values()), "main", what) for what in ("fit_ratio", "ratio"))
-    return f"{ML_ROW} | {whole} | a pass: {steady} | {links} |"
+def teracache_block(trained: dict[Path, dict]) -> str:
+    """What caching saves of each trainer's time, and of its time in collections, beside the published figures."""
+    saved = ["| time saved | theirs | ours, a pass | ours, the whole fit |", "|---|---|---|---|"]
+    collected = ["| time in collections, in whole fits | theirs | ours |", "|---|---|---|"]
+    played = summary.found(list(trained.values()), "main")
+    for name, (time_percent, collection_percent) in TERACACHE.items():
+        each = played[name][1]
+        a_pass, whole = (round(100 - 100 / each[what]) for what in ("ratio", "fit_ratio"))
+        theirs, ours = (each["passes"][engine]["fit_collection_s"] for engine in ("stock", "warmset"))
+        saved.append(f"| {each['title']} | {time_percent} % | {a_pass} % | {whole} % |")
+        collected.append(f"| {each['title']} | {collection_percent:+} % | {round(100 * ours / theirs - 100):+} % |")
+    return "\n".join([*saved, "", *collected])
+
+
+def ml_rows(trained: dict[Path, dict]) -> str:
+    """Spark-ml's rows of the README: a regime each."""
+    rows, raws = [], list(trained.values())
+    for regime, words in REGIMES.items():
+        if not (played := summary.found(raws, regime)):
+            continue
+        used = [raw for raw, _ in played.values()]
+        links = ", ".join(
+            f"[spark-ml {', '.join(raw['kept']['workloads'])}, {raw['machine']['cpu_model']}]({page_of(file)})"
+            for file, raw in trained.items()
+            if raw in used
+        )
+        whole, steady = (summary.ratios(raws, regime, what) for what in ("fit_ratio", "ratio"))
+        begin = ML_ROW if regime == "main" else f"{ML_FURTHER_ROW}{words[0].lower()}{words[1:]}"
+        rows.append(f"{begin} | {whole} | a pass: {steady} | {links} |")
+    return "\n".join(rows)
 
 
 def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
@@ -114,29 +155,45 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     reference, readme = ROOT / "docs" / "reference" / "benchmarks.md", ROOT / "README.md"
     beside = [("On another machine", file, read(file)) for file in FURTHER]
     stock = (
-        f"{ROW} (whole jobs: with three more), against the best stock Spark 4.2, which is Parquet without a cache; "
-        "settings searched"
+        f"{ROW}, Spark 4.2: the best stock engine, which is Parquet without a cache, over Warmset; the best of three "
+        "settings of each"
     )
     shown = [row(raw, stock, page_of(RUN)), *(row(other, FURTHER_ROW, page_of(file)) for _, file, other in beside)]
+    shown.append(row(read(DOUBLES), DOUBLES_ROW, page_of(DOUBLES)))
     if file_charged is not None:
         beside.append(("Files charged to the cgroup", file_charged, read(file_charged)))
         shown.append(row(beside[-1][2], CHARGED_ROW, page_of(file_charged)))
-    rows = f"^{re.escape(ROW)}.*$(\\n({re.escape(FURTHER_ROW)}|{re.escape(CHARGED_ROW)}).*$)*"
+    ml_rows_old = f"^{re.escape(ML_ROW)}.*$(\\n{re.escape(ML_FURTHER_ROW)}.*$)*"
+    rows = f"^{re.escape(ROW)}.*$(\\n({'|'.join(map(re.escape, (FURTHER_ROW, DOUBLES_ROW, CHARGED_ROW)))}).*$)*"
     trained = {file: read(file) for file in ML_RUNS}
     return {
         reference: replaced(
             {marked("spark-sql"): between("spark-sql", block(raw, beside)),
              marked("spark-ml"): between("spark-ml", ml_block(trained))}, reference),
-        readme: replaced({rows: "\n".join(shown), f"^{re.escape(ML_ROW)}.*$": ml_row(trained)}, readme),
+        readme: replaced({rows: "\n".join(shown), ml_rows_old: ml_rows(trained)}, readme),
+        ROOT / TERACACHE_PAGE: replaced(
+            {marked("teracache"): between("teracache", teracache_block(trained))}, ROOT / TERACACHE_PAGE),
         # Pages show what lies below docs/.
         ROOT / "docs" / "reference" / "tpch.svg": (ROOT / chart_of(RUN)).read_text(),
     }  # fmt: skip
 
 
+def run_pages() -> dict[Path, str]:
+    """The pages of the runs that are shown, as they should be."""
+    place = importlib.util.spec_from_file_location("ml_report", ROOT / "bench" / "spark-ml" / "report.py")
+    ml_report = importlib.util.module_from_spec(place)
+    place.loader.exec_module(ml_report)
+    found = {page_of(file): report.readme(read(file), file.name) for file in (RUN, *FURTHER, DOUBLES)}
+    found |= {
+        page_of(file): ml_report.readme(read(file), file.name, chart_of(file).with_suffix(".png").name)
+        for file in ML_RUNS
+    }
+    return {ROOT / page: text for page, text in found.items()}
+
+
 def read(file: Path) -> dict:
-    """Raw figures of a run, compressed or not."""
-    found = (ROOT / file).read_bytes()
-    return json.loads(gzip.decompress(found) if file.suffix == ".gz" else found)
+    """Raw figures of a kept run."""
+    return raw_figures(ROOT / file)
 
 
 def marked(name: str) -> str:
@@ -161,7 +218,7 @@ def replaced(places: dict[str, str], page: Path) -> str:
 
 def main() -> int:
     """Writes the pages, or compares them."""
-    wanted = pages(read(RUN), charged())
+    wanted = pages(read(RUN), charged()) | run_pages()
     stale = [page for page, text in wanted.items() if not page.exists() or page.read_text() != text]
     if "--check" in sys.argv[1:]:
         for page in stale:

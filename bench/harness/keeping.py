@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.machine import Run
+
+
+def raw_figures(file: Path) -> dict:
+    """The raw figures of a run, compressed or not."""
+    found = file.read_bytes()
+    return json.loads(gzip.decompress(found) if file.suffix == ".gz" else found)
 
 
 class Unfinished(Exception):

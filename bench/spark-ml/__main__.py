@@ -37,7 +37,7 @@ def main() -> int:
     keeper = Keeper(run, f"raw{options.suffix}.json", options.minutes)
     raw = None if options.again else keeper.earlier(lambda found: found.get("kept") == options.kept())
     raw = raw or {"machine": describe(), "kept": options.kept()}
-    raw["options"] = {**asdict(options), "settings_from": str(options.settings_from or "")}
+    raw["options"] = {**asdict(options), "settings_from": list(map(str, options.settings_from))}
     finished = True
     with (
         tempfile.TemporaryDirectory(prefix="warmset-bench-", dir=ROOT / "target") as directory,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import least
 import limit
 import regimes
 from harness import learnable, settings
+from harness.keeping import raw_figures
 from harness.machine import commit, disk_speed
 from harness.settings import Setting
 from harness.statistics import rounded
@@ -35,7 +35,7 @@ class Measuring:
         for part in ("settings", "tuning", "regimes", "memory"):
             raw.setdefault(part, {})
         self.chosen: dict[str, dict[str, Setting]] = {}
-        found = [json.loads(options.settings_from.read_text())["settings"]] if options.settings_from else []
+        found = [raw_figures(file)["settings"] for file in options.settings_from]
         for settings_raw in (*found, raw["settings"]):
             for name, chosen in settings_raw.items():
                 self.chosen[name] = {engine: settings.from_raw(each) for engine, each in chosen.items()}

@@ -37,7 +37,8 @@ class Options:
     # Settings in the first rung of each search; a third of them go on to the second.
     candidates: int
     least_iterations: int
-    settings_from: Path | None
+    # Of two files that have settings for a workload, the later one counts.
+    settings_from: tuple[Path, ...]
     single: bool
     read_ahead_kb: int | None
     minutes: float
@@ -73,7 +74,7 @@ class Options:
             "files": self.files, "total_bytes": self.total_bytes, "fits_bytes": self.fits_bytes, "rounds": self.rounds,
             "sittings": self.sittings, "iterations": self.iterations, "candidates": self.candidates,
             "single": self.single, "read_ahead_kb": self.read_ahead_kb,
-            "settings_from": str(self.settings_from or ""),
+            "settings_from": " ".join(map(str, self.settings_from)),
         }  # fmt: skip
 
 
@@ -99,8 +100,9 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument("--iterations", type=int, help="iterations of a fit")
     parser.add_argument("--candidates", type=int, help="settings that the search of each engine starts with")
     parser.add_argument(
-        "--settings-from", type=Path, metavar="RAW", help="take the engines' settings from an earlier run's raw.json"
-    )
+        "--settings-from", type=Path, metavar="RAW", nargs="+", default=(),
+        help="take the engines' settings from raw figures of earlier runs, compressed or not",
+    )  # fmt: skip
     parser.add_argument(
         "--single", action="store_true", help="features of the precision of 32-bit floats, as many data sets have them"
     )
@@ -129,7 +131,7 @@ def parse(arguments: list[str] | None = None) -> Options:
         iterations=given.iterations or (12 if quick else 20),
         candidates=given.candidates or (1 if quick else 6),
         least_iterations=4,
-        settings_from=given.settings_from,
+        settings_from=tuple(given.settings_from),
         single=given.single,
         read_ahead_kb=given.read_ahead,
         minutes=given.minutes,

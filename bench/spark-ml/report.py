@@ -209,7 +209,7 @@ engines: MLlib adds partial sums in the order in which they arrive.
 def search_text(kept: dict) -> str:
     """What the search did."""
     if kept["settings_from"]:
-        return f"Settings are those of `{kept['settings_from']}`."
+        return f"Settings are those of `{'`, `'.join(kept['settings_from'].split())}`."
     if kept["candidates"] == 1:
         return "Settings were not searched: each engine has Spark's own, and the first heap of its list."
     stock, ours = settings.YOUNG_PERCENT["stock"], settings.YOUNG_PERCENT["warmset"]
@@ -217,11 +217,12 @@ def search_text(kept: dict) -> str:
     further = f", the best third of them {RUNG_ITERATIONS[1]}" if halved else ""
     return f"""Settings come from a search with the same number of trials for both engines in each
 workload: {kept["candidates"]} settings fit {RUNG_ITERATIONS[0]} iterations over all the data{further}; the one
-whose whole fit of {kept["iterations"]} would be the shortest is taken. Spark's own settings
-are the first, then come some that were good in earlier runs or that experts choose (Parallel collector; G1 whose
-marking starts at 80 % of the heap; Kryo without `referenceTracking`, not compressed; the RDD of objects as bytes,
+whose whole fit of {kept["iterations"]} would be the shortest is taken. Stock's first are Spark's own settings,
+Warmset's those of its guide for a small heap (G1 whose marking starts at 80 % of the heap). Then come some that were
+good in earlier runs or that experts choose (Parallel collector; for stock the same G1;
+Kryo without `referenceTracking`, not compressed; the RDD of objects as bytes,
 compressed and not, with a larger young generation), then, where more are tried than these, others that
-each change a part of Spark's own at random: heap and so page cache or pool, collector,
+each change a part of the first at random: heap and so page cache or pool, collector,
 `spark.memory.fraction`, `storageFraction`; of stock also serialiser, Kryo's `referenceTracking`, `spark.rdd.compress`,
 codec; of `objects` also the young generation ({stock} % of stock's heap, {ours} % of Warmset's) and, of stock, the
 storage level."""

@@ -53,9 +53,10 @@ class SizeFigures:
             engine for engine, jobs in self.jobs.items() if jobs and all(job.whole_s(each) is not None for each in jobs)
         ]
 
-    def whole(self, engine: str) -> list[float]:
-        """Seconds of whole jobs."""
-        return [seconds for each in self.jobs.get(engine, []) if (seconds := job.whole_s(each)) is not None]
+    def whole(self, engine: str, queries: tuple[str, ...] = work.TPCH) -> list[float]:
+        """Seconds of whole jobs of these queries."""
+        found = [job.whole_s(each, queries) for each in self.jobs.get(engine, [])]
+        return [seconds for seconds in found if seconds is not None]
 
     def stock(self) -> list[str]:
         """Stock engines that finished a whole job, even if another of theirs was killed."""
@@ -91,7 +92,7 @@ class SizeFigures:
     def break_even(self, engine: str) -> float | None:
         """After how many queries caching in `engine` has paid against Parquet; `None`: never, or nothing to compare.
 
-        Both at their steady pace, over the mean query of a pass; caching is paid in advance.
+        Both at their steady pace, over TPC-H's mean query; caching is paid in advance.
         """
         ours, theirs = self.pace_s(engine), self.pace_s("parquet")
         fills = [each["fill_s"] for each in self.jobs.get(engine, [])]
@@ -101,8 +102,8 @@ class SizeFigures:
         return max(0.0, (median(fills) - opening) / (theirs - ours))
 
     def pace_s(self, engine: str) -> float | None:
-        """Seconds of the mean query of a steady pass."""
-        seconds = [self.seconds(engine, query) for query in work.NAMES]
+        """Seconds of TPC-H's mean query in a steady pass."""
+        seconds = [self.seconds(engine, query) for query in work.TPCH]
         return None if engine not in self.finished() or any(map(math.isnan, seconds)) else sum(seconds) / len(seconds)
 
     def cache_bytes(self, engine: str) -> int | None:
@@ -116,7 +117,7 @@ class SizeFigures:
 
 def of_tpch(ratios: dict[str, float]) -> dict[str, float]:
     """Those of TPC-H's 22 queries, without ours."""
-    return {query: ratio for query, ratio in ratios.items() if query not in work.OTHERS}
+    return {query: ratio for query, ratio in ratios.items() if query in work.TPCH}
 
 
 def limits(twice: SizeFigures, resident: SizeFigures, devices: list[float]) -> dict[str, dict]:

@@ -1,10 +1,10 @@
 """Half the memory: a DataFrame of 20M rows and 22 columns, cached from PySpark with `persist(MEMORY_AND_DISK)`.
 
-Stock Spark, with its default and with 4.3's Arrow serialiser, gets all of the memory as heap; Warmset gets the same for
-heap and pool together, and then half of it. Since stock may die, the rows that count are those of Spark without the
-plugin and without a cache, which is asked last. The frame has as many partitions as there are cores, each of 10M rows
-on two. If stock Spark dies of that, it is given what an expert would try: the Parallel collector, and then four times
-as many partitions, until it finishes.
+Stock Spark, with its default and with 4.3's Arrow serialiser, is in a memory cgroup of the same limit as Warmset, and
+has as heap what that leaves beside native memory. Warmset then gets half the heap and half the pool. Since stock may
+die, the rows that count are those of Spark without the plugin and without a cache, which is asked last. The frame has
+as many partitions as there are cores, each of 10M rows on two. If stock Spark dies of that, it is given what an expert
+would try: the Parallel collector, and then four times as many partitions, until it finishes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from choices import native_bytes
 from harness import contest, engines
 from harness.contest import CACHE_TIMEOUT_S, Player
 from harness.engines import Spec
@@ -34,6 +35,7 @@ PARALLEL = "-XX:+UseParallelGC"
 def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dict:
     """Runs them one after the other; answers with what became of each."""
     memory = options.half_bytes
+    heap = memory + OVERHEAD_BYTES - native_bytes(memory + OVERHEAD_BYTES)
 
     def once(label: str, spec: Spec, size: int, partitions: int | None = None) -> Player:
         verb = "caches" if spec.level else "makes"
@@ -48,14 +50,14 @@ def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dic
         return player
 
     runs: list[tuple[str, Spec, int]] = []
-    for label, maker, size in (
-        ("warmset", engines.warmset, memory),
-        ("warmset_half", engines.warmset, memory // 2),
-        ("stock", engines.stock, memory),
-        *([] if options.quick else [("stock_arrow", engines.arrow, memory)]),
-        (REFERENCE, engines.stock, memory),
+    for label, maker, size, given in (
+        ("warmset", engines.warmset, memory, memory),
+        ("warmset_half", engines.warmset, memory // 2, memory // 2),
+        ("stock", engines.stock, memory, heap),
+        *([] if options.quick else [("stock_arrow", engines.arrow, memory, heap)]),
+        (REFERENCE, engines.stock, memory, heap),
     ):
-        spec = maker(size, options.cpus, scratch / label)
+        spec = maker(given, options.cpus, scratch / label)
         runs.append((label, replace(spec, name=label, level=None if label == REFERENCE else "MEMORY_AND_DISK"), size))
     players = {label: once(label, spec, size) for label, spec, size in runs}
     # Sums of made-up doubles depend on how Spark splits the rows: these are not compared.

@@ -123,12 +123,15 @@ def seconds_of(one: dict[str, dict]) -> dict[str, float]:
     return {name: each["seconds"] for name, each in one.items() if "seconds" in each}
 
 
-def whole_s(job: dict) -> float | None:
-    """The whole job: caching all tables and all passes; `None` if it was not finished."""
-    if job["died"] or not job["complete"]:
+def whole_s(job: dict, queries: tuple[str, ...] = work.TPCH) -> float | None:
+    """The whole job: caching all tables and all passes over these queries; `None` if not all of it was finished."""
+    if (
+        job["died"]
+        or not job["complete"]
+        or any("seconds" not in each for one in job["passes"] for each in one.values())
+    ):
         return None
-    seconds = [each.get("seconds") for one in job["passes"] for each in one.values()]
-    return None if None in seconds else job["fill_s"] + sum(seconds)
+    return job["fill_s"] + sum(one[query]["seconds"] for one in job["passes"] for query in queries)
 
 
 def cache_bytes(job: dict) -> int | None:

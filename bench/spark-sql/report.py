@@ -11,7 +11,7 @@ from figures import SizeFigures, distances, of_tpch, ordered_jobs
 from harness import search as halving
 from harness.statistics import extremes, geomean
 from job import seconds_of, whole_s
-from options import OVERHEAD_BYTES, PEERS, SEARCHED_AT
+from options import PEERS, SEARCHED_AT
 
 SIZES = {"fits": "the cache fits", "twice": "the cache outgrows memory", "four": "twice the rows in the same memory"}
 
@@ -123,7 +123,7 @@ def heading(raw: dict, size: str) -> str:
 
 def on_disk(spilled_bytes: int) -> str:
     """Says if a cache was not all in memory."""
-    return f" ({spilled_bytes // MIB} MiB of it on disk)" if spilled_bytes else ""
+    return f" ({spilled_bytes // MIB} MiB of it on disk, as its setting compresses it there)" if spilled_bytes else ""
 
 
 def whole_table(raw: dict, size: str) -> str:
@@ -131,7 +131,8 @@ def whole_table(raw: dict, size: str) -> str:
     found = figures_of(raw, size)
     passes = raw["kept"]["passes"]
     lines = [
-        f"{heading(raw, size)}. Seconds; whole job: cache all tables, {passes} passes over {len(work.NAMES)} queries.",
+        f"{heading(raw, size)}. Seconds; whole job: cache all tables, {passes} passes over TPC-H's {len(work.TPCH)} "
+        f"queries (`{'`, `'.join(work.OTHERS)}` end each pass, and are not counted).",
         "",
         "| engine | whole job | from – to | cache | first pass | steady pass | queries until caching has paid | "
         "cache, MiB | start |",
@@ -144,7 +145,8 @@ def whole_table(raw: dict, size: str) -> str:
             lines.append(f"| {TITLES[engine]} | {why(jobs)} | | | | | | | |")
             continue
         pace = found.pace_s(engine)
-        first = median(sum(seconds_of(each["passes"][0]).values()) for each in jobs if each["complete"])
+        opened = [seconds_of(each["passes"][0]) for each in jobs if each["complete"]]
+        first = median(sum(seconds for query, seconds in one.items() if query in work.TPCH) for one in opened)
         even = found.break_even(engine)
         size_bytes = found.cache_bytes(engine)
         comparable = engine in (*ENGINES[:-1], "warmset") and found.pace_s("parquet") is not None
@@ -154,26 +156,28 @@ def whole_table(raw: dict, size: str) -> str:
         lines.append(
             f"| {TITLES[engine]} | {median(whole):.1f}{failed} | {min(whole):.1f} – {max(whole):.1f} | "
             f"{median(job['fill_s'] for job in jobs if whole_s(job)):.1f} | {first:.1f} | "
-            f"{shown(pace and pace * len(work.NAMES), 1)} | {paid} | {size_bytes // MIB if size_bytes else '–'} | "
+            f"{shown(pace and pace * len(work.TPCH), 1)} | {paid} | {size_bytes // MIB if size_bytes else '–'} | "
             f"{shown(median(starts) if starts else None, 1)} |"
         )
     best = found.best_stock_whole()
     if best and found.whole("warmset"):
         theirs, ours = found.whole(best), found.whole("warmset")
         ratio = median(theirs) / median(ours)
+        of_all = median(found.whole(best, work.NAMES)) / median(found.whole("warmset", work.NAMES))
         lines += ["", f"Whole job, the best stock engine ({TITLES[best]}) over Warmset: **{ratio:.2f}**"
-                  f"{whole_spread(found, best)}{with_start(found, best)}."]  # fmt: skip
+                  f"{whole_spread(found, best)}{with_start(found, best)}; {of_all:.2f} with "
+                  f"`{'`, `'.join(work.OTHERS)}`."]  # fmt: skip
         lines += cpu_lines(found)
     return "\n".join(lines)
 
 
 def whole_spread(found: SizeFigures, best: str) -> str:
-    """The least and the largest ratio of two jobs; nothing where each engine has one."""
+    """The least and the largest ratio of two jobs, and of how many; nothing where each engine has one."""
     theirs, ours = found.whole(best), found.whole("warmset")
     if max(len(theirs), len(ours)) < 2:
         return ""
     low, high = extremes(theirs, ours)
-    return f" ({low:.2f} – {high:.2f})"
+    return f" ({low:.2f} – {high:.2f}, {len(theirs)} and {len(ours)} jobs)"
 
 
 def with_start(found: SizeFigures, best: str) -> str:
@@ -253,7 +257,7 @@ def geomean_text(found: SizeFigures) -> str:
     return (
         f"Geometric mean of TPC-H's queries **{geomean(of_tpch(ratios).values()):.2f}** ({between}), worst "
         f"{min(of_tpch(ratios).values()):.2f}; {geomean(ratios.values()):.2f} with `{'`, `'.join(work.OTHERS)}`. "
-        f"Below 1: {', '.join(below) or 'none'}. All "
+        f"Below 1: {', '.join(below) or 'none'}. TPC-H's queries "
         + ", ".join(f"against {TITLES[engine]} alone: {versus(found, engine):.2f}" for engine in others)
         + "."
     )
@@ -285,8 +289,8 @@ def native_text(jobs: list[dict]) -> str:
 
 
 def versus(found: SizeFigures, engine: str) -> float:
-    """The geometric mean over the queries that both answered."""
-    pairs = [(found.seconds(engine, name), found.seconds("warmset", name)) for name in work.NAMES]
+    """The geometric mean over TPC-H's queries that both answered."""
+    pairs = [(found.seconds(engine, name), found.seconds("warmset", name)) for name in work.TPCH]
     return geomean([theirs / ours for theirs, ours in pairs if theirs == theirs and ours == ours])
 
 
@@ -335,14 +339,14 @@ def sizes_text(raw: dict) -> str:
 
 def half_table(raw: dict) -> str:
     """What became of each run at half the memory."""
-    lines = ["| 20M rows of 22 columns, half the memory | heap and pool, MiB | outcome |", "|---|---|---|"]
+    lines = ["| 20M rows of 22 columns | the cgroup's limit, MiB | outcome |", "|---|---|---|"]
     for name, run in raw["runs"].items():
         died = run["died"]
         what = f"{died['reason']} at {died['step']}" if died else "answered"
         if run["materialise"] and not died:
             took = [f"{query} in {timings[0]['seconds']:.1f} s" for query, timings in run["timings"].items()]
             what = f"cached in {run['materialise']['seconds']:.1f} s, {', '.join(took)}"
-        memory = run["group_limit_bytes"] and (run["group_limit_bytes"] - OVERHEAD_BYTES) // MIB
+        memory = run["group_limit_bytes"] and run["group_limit_bytes"] // MIB
         lines.append(f"| {half_name(name)} | {memory or '–'} | {what} |")
     return "\n".join(lines)
 
@@ -457,7 +461,7 @@ and half of what the limit leaves as heap, half as off-heap memory; what it can'
     return f"""Nothing of the following
 was searched. Spark's own runtime filters are on at every size (`applicationSideScanSizeThreshold` 0), but for
 Warmset where its own are. {" ".join(told[name] for name in kept["peers"])}
-Gluten is not compared: on 2026-11-26 Maven Central had jars of it for Spark 3 only (`io.glutenproject`, 1.1.0)."""
+Gluten is not compared: on 2026-11-28 Maven Central had no jar of it for Spark 4."""
 
 
 def search_text(kept: dict) -> str:

@@ -66,5 +66,9 @@ def trials_from(raw: Path | None) -> list[dict]:
 
 
 def matches(trial: dict, rung: int | str, setting: Setting, size: Size) -> bool:
-    """Whether this trial is of that setting, in that rung."""
-    return trial["rung"] == rung and trial["setting"] == setting.raw() and trial["size"] == size.name
+    """Whether this trial is of that setting, in that rung, with these rows and this limit."""
+    return (
+        trial["rung"] == rung
+        and trial["setting"] == setting.raw()
+        and (trial["size"], trial["scale"], trial["limit_bytes"]) == (size.name, size.scale, size.limit_bytes)
+    )

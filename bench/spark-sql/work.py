@@ -32,7 +32,8 @@ where line.l_shipmode = '{mode}'"""
 ADVERBS = ("blithely", "carefully", "furiously", "quickly", "slyly")
 ADJECTIVES = ("bold", "even", "express", "final", "ironic", "pending", "regular", "special", "unusual")
 OTHERS = ("scan", "search", "nested")
-NAMES = (*(f"q{number}" for number in tpch.NUMBERS), *OTHERS)
+TPCH = tuple(f"q{number}" for number in tpch.NUMBERS)
+NAMES = (*TPCH, *OTHERS)
 
 
 @dataclass(frozen=True)

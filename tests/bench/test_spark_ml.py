@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import io
 import json
@@ -116,6 +117,17 @@ def search(bench: dict, monkeypatch, tmp_path: Path, name: str, whole_s: Callabl
     })  # fmt: skip
     size = Size(tmp_path, 1000, 2, 20)
     return found(name, size, Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO())), 6, [])
+
+
+def test_settings_come_from_all_runs_that_are_named_the_last_one_first(bench: dict, tmp_path: Path):
+    small, large = (settings.with_heap("warmset", 4 << 30, share) for share in (0.2, 0.57))
+    files = [tmp_path / "first.json", tmp_path / "second.json.gz"]
+    files[0].write_text(json.dumps({"settings": {"lgr": {"warmset": small.raw()}, "kmeans": {"warmset": small.raw()}}}))
+    files[1].write_bytes(gzip.compress(json.dumps({"settings": {"lgr": {"warmset": large.raw()}}}).encode()))
+    chosen = options(bench, "--parts", "memory", "--settings-from", *map(str, files))
+    found = bench["measuring"].Measuring(chosen, Place(2, tmp_path, tmp_path, Progress(1, stream=io.StringIO())), {})
+    assert (found.setting("svm", "warmset"), found.setting("kmeans", "warmset")) == (large, small)
+    assert chosen.kept()["settings_from"].split() == [str(file) for file in files]
 
 
 KNOBS = {

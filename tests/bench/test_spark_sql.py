@@ -126,9 +126,9 @@ def test_a_run_compares_with_the_best_stock_engine_and_its_page_shows_it(bench, 
     assert result["limit_ratio"] == 1.0
     page = bench["report"].readme(played.raw, "raw.json")
     assert "oom" not in page and "queries **2.00** (its 2 jobs alone: 2.00 – 2.00)" in page
-    assert "over Warmset: **2.00** (2.00 – 2.00)" in page
+    assert "over Warmset: **2.00** (2.00 – 2.00, 2 and 2 jobs)" in page
     assert "against DuckDB over Parquet alone: 0.50" in page
-    assert "Warmset's cache is 5.3 times that (1024 MiB of it on disk)" in page
+    assert "Warmset's cache is 5.3 times that (1024 MiB of it on disk, as its setting compresses it there)" in page
     json.dumps(played.raw, allow_nan=False)
 
 
