@@ -83,7 +83,10 @@ def row(raw: dict, begin: str, page: Path) -> str:
         ratio = median(found.whole(best)) / median(found.whole("warmset"))
         against = "" if best == "parquet" else f" against {report.TITLES[best]}"
         spread = report.whole_spread(found, best) or " (one job)"
-        whole.append(f"{words}: {ratio:.2f} ×{against}{spread}")
+        ours = found.jobs["warmset"]
+        killed = sum(each["died"] is not None for each in ours)
+        lost = f", {killed} of Warmset's {len(ours)} jobs was killed at the limit" if killed else ""
+        whole.append(f"{words}: {ratio:.2f} ×{against}{spread}{lost}")
         steady.append(f"{geomean(ratios):.2f} × (worst {min(ratios):.2f})")
     link = f"[spark-sql, {raw['machine']['cpu_model']}]({page})"
     return f"{begin} | {'; '.join(whole)} | {'; '.join(steady)} | {link} |"
