@@ -42,8 +42,6 @@ HEAPS = {"stock": (1.0, 0.82, 0.63), "warmset": (0.2, 0.38, 0.57)}
 # Of the heap, as young generation, where that is tried; the collector itself takes a third. What stock Spark keeps in
 # memory has to fit into the old one.
 YOUNG_PERCENT = {"stock": 45, "warmset": 70}
-# Where everything fits, both are best off with nearly all as heap.
-HEAP_FITS = 0.9
 
 
 @dataclass(frozen=True)
@@ -104,13 +102,13 @@ class Setting:
         return replace(self, total_bytes=total_bytes, heap_bytes=max(HEAP_BYTES_MIN, heap))
 
     def for_fits(self, total_bytes: int) -> Setting:
-        """Stock's choice where everything fits: objects, on a heap that is nearly all."""
-        heap = int(total_bytes * HEAP_FITS)
+        """Stock's choice where everything fits: objects, on a heap that is all but native memory."""
+        heap = total_bytes - NATIVE_BYTES
         return replace(self, total_bytes=total_bytes, heap_bytes=heap, level="MEMORY_AND_DISK", young_percent=0)
 
     def with_plugin(self) -> Setting:
-        """Stock's choice, with Warmset in it."""
-        return replace(self, engine="warmset", heap_first=True)
+        """Stock's choice, with Warmset in it: heap and pool together are what the heap was."""
+        return replace(self, engine="warmset", heap_bytes=self.heap_bytes - POOL_BYTES_MIN, heap_first=True)
 
     def spec(self, cpus: int, scratch: Path, file_bytes: int) -> Spec:
         """The engine. Each file of the data becomes one partition."""

@@ -194,8 +194,8 @@ engines: MLlib adds partial sums in the order in which they arrive.
 
 - `main`: {kept["total_bytes"] // MIB} MiB, about half of the data.
 - `fits`: half the rows in {kept["fits_bytes"] // MIB} MiB. Both engines have stock's collector, serialiser and
-  fractions, and nine tenths as heap; Warmset has `spark.warmset.totalMemory`, and keeps what fits on the heap, as stock
-  does. Each engine has {kept["sittings"]} processes, one after the other.
+  fractions, and all but {settings.NATIVE_BYTES // MIB} MiB as heap; Warmset has that as `spark.warmset.totalMemory`,
+  and keeps what fits on the heap, as stock does. Each engine has {kept["sittings"]} processes, one after the other.
 - `1x`, `4x`: the data is about once and four times the memory (`4x`: twice the rows); one fit each, of half the
   iterations where there are twice the rows, with the settings of `main`.
 - A pass's time is split by its tasks' time: compute is CPU, which for stock Spark holds the decoding of blocks from

@@ -211,6 +211,7 @@ def test_all_parts(bench: dict, tmp_path: Path):
     assert chosen["warmset"] == {
         **chosen["stock"],
         "engine": "warmset",
+        "heap_bytes": chosen["stock"]["heap_bytes"] - settings.POOL_BYTES_MIN,
         "heap_first": True,
         "pool_bytes": chosen["warmset"]["pool_bytes"],
     }
