@@ -35,6 +35,7 @@ ML_RUNS = (
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-kmeans-forest.json.gz"),
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-main-objects.json"),
     Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-search-main-lr-lgr-svm.json.gz"),
+    Path("bench/runs/2026-11-28-intel-xeon-2cpu-24g/spark-ml/raw-fits-lgr.json.gz"),
 )
 ROW = "| TPC-H's 22 queries over eight cached tables with decimals"
 FURTHER_ROW = "| the same on another machine"
