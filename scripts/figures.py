@@ -9,7 +9,6 @@ figures are not the runs'.
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import sys
 from pathlib import Path
@@ -39,12 +38,12 @@ ML_RUNS = (
 )
 ROW = "| TPC-H's 22 queries over eight cached tables with decimals"
 FURTHER_ROW = "| the same on another machine"
-TERACACHE_PAGE = "docs/published/teracache.md"
 DOUBLES_ROW = "| the same with doubles in place of decimals"
 CHARGED_ROW = "| the same, with the Parquet files charged to the cgroup"
 ML_ROW = "| MLlib on Spark 4.3, data of twice the memory, settings of both searched"
 ML_FURTHER_ROW = "| the same where "
 # TeraCache's published evaluation, per cent: time saved against Spark's memory and disk; time in collections.
+TERACACHE_PAGE = "docs/published/teracache.md"
 TERACACHE = {"lr": (32, -43), "lgr": (37, -50), "svm": (20, -45), "kmeans": (7, 5)}
 REGIMES = {
     "main": "The data are about twice the cgroup's limit",
@@ -58,7 +57,7 @@ WHAT = {"twice": "the cache outgrows memory", "four": "twice the rows in the sam
 def charged() -> Path | None:
     """The raw figures of the newest run whose files were charged to the cgroup."""
     files = [each for each in sorted(ROOT.glob("bench/runs/*/spark-sql*/raw*.json")) if "-quick/" not in str(each)]
-    found = [each for each in files if json.loads(each.read_text())["kept"].get("charge_files")]
+    found = [each for each in files if raw_figures(each)["kept"].get("charge_files")]
     return found[-1].relative_to(ROOT) if found else None
 
 
@@ -84,9 +83,8 @@ def row(raw: dict, begin: str, page: Path) -> str:
         ratio = median(found.whole(best)) / median(found.whole("warmset"))
         against = "" if best == "parquet" else f" against {report.TITLES[best]}"
         spread = report.whole_spread(found, best) or " (one job)"
-        ours = found.jobs["warmset"]
-        killed = sum(each["died"] is not None for each in ours)
-        lost = f", {killed} of Warmset's {len(ours)} jobs was killed at the limit" if killed else ""
+        jobs, finished = found.jobs["warmset"], len(found.whole("warmset"))
+        lost = f", Warmset finished {finished} of {len(jobs)} jobs ({report.why(jobs)})" if finished < len(jobs) else ""
         whole.append(f"{words}: {ratio:.2f} ×{against}{spread}{lost}")
         steady.append(f"{geomean(ratios):.2f} × (worst {min(ratios):.2f})")
     link = f"[spark-sql, {raw['machine']['cpu_model']}]({page})"
@@ -142,11 +140,10 @@ def ml_rows(trained: dict[Path, dict]) -> str:
     for regime, words in REGIMES.items():
         if not (played := summary.found(raws, regime)):
             continue
-        used = [raw for raw, _ in played.values()]
         links = ", ".join(
             f"[spark-ml {', '.join(raw['kept']['workloads'])}, {raw['machine']['cpu_model']}]({page_of(file)})"
             for file, raw in trained.items()
-            if raw in used
+            if any(raw is used for used, _ in played.values())
         )
         whole, steady = (summary.ratios(raws, regime, what) for what in ("fit_ratio", "ratio"))
         begin = ML_ROW if regime == "main" else f"{ML_FURTHER_ROW}{words[0].lower()}{words[1:]}"

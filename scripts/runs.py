@@ -7,14 +7,16 @@ what the benchmark measures. In a clone without that commit the number is not kn
 
 from __future__ import annotations
 
-import gzip
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+from harness.keeping import raw_figures  # noqa: E402
+
 RUNS = ROOT / "bench" / "runs"
 STORE = ("crates/region", "crates/placement", "crates/platform")
 SPARK = ("spark/src/main", "crates/jni", "crates/kernels", *STORE)
@@ -49,8 +51,7 @@ def named(found: object) -> Iterator[str]:
 def commits(run: Path) -> set[str]:
     """Those of all raw figures of one run."""
     files = [*run.glob("raw*.json"), *run.glob("raw*.json.gz")]
-    read = [gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes() for file in files]
-    return {commit.removesuffix("-dirty") for text in read for commit in named(json.loads(text))}
+    return {commit.removesuffix("-dirty") for file in files for commit in named(raw_figures(file))}
 
 
 def since(commit: str, paths: tuple[str, ...], root: Path = ROOT) -> int | None:

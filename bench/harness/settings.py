@@ -24,8 +24,9 @@ COLLECTORS = {
     # A small heap is always past G1's usual threshold while Parquet is read, and marking would not stop.
     "G1 late": f"{G1} -XX:-G1UseAdaptiveIHOP -XX:InitiatingHeapOccupancyPercent=80",
 }
-# The guide's options for small heaps. With plain G1 in 512 MiB, marking takes 0.2 to 19 s of a fit's processor time.
-WARMSET_COLLECTORS = ("G1 late", "Parallel")
+# Warmset's first is its guide's for small heaps: with plain G1 in 512 MiB, marking takes 0.2 to 19 s of a fit's
+# processor time.
+COLLECTORS_TRIED = {"stock": tuple(COLLECTORS), "warmset": ("G1 late", "Parallel")}
 SERIALISERS = {
     "java": "org.apache.spark.serializer.JavaSerializer",
     "kryo": "org.apache.spark.serializer.KryoSerializer",
@@ -164,7 +165,7 @@ def knobs(engine: str, name: str, total_bytes: int) -> dict[str, tuple]:
     """What may be varied for an engine in a workload; the first of each is where the search starts."""
     found: dict[str, tuple] = {
         "heap_bytes": tuple(each.heap_bytes for each in heaps(engine, total_bytes)),
-        "collector": tuple(COLLECTORS) if engine == "stock" else WARMSET_COLLECTORS,
+        "collector": COLLECTORS_TRIED[engine],
         "memory_fraction": (0.6, 0.75, 0.45),
         "storage_fraction": (0.5, 0.3, 0.8),
     }
@@ -186,9 +187,8 @@ def known(engine: str, name: str, total_bytes: int) -> list[Setting]:
     large, middle = (each[share] for share in HEAPS[engine][:2])
     young = {"collector": "Parallel", "young_percent": YOUNG_PERCENT[engine]}
     if engine == "warmset":
-        if name == "objects":
-            return [replace(each[max(each)], **young), replace(each[min(each)], collector="Parallel")]
-        return [replace(each[min(each)], collector=collector) for collector in WARMSET_COLLECTORS]
+        parallel = replace(each[min(each)], collector="Parallel")
+        return [replace(each[max(each)], **young), parallel] if name == "objects" else [parallel]
     kryo = {"serialiser": "kryo", "reference_tracking": False}
     if name == "objects":
         bytes_ = {**kryo, "level": "MEMORY_AND_DISK_SER"}

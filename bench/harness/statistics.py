@@ -42,3 +42,8 @@ def ratio_interval(theirs: Sequence[float], ours: Sequence[float]) -> tuple[floa
 def rounded(value: float | None, digits: int = 3) -> float | None:
     """For JSON, which has no NaN."""
     return None if value is None or math.isnan(value) or math.isinf(value) else round(value, digits)
+
+
+def shown(value: float | None, digits: int = 2) -> str:
+    """For pages: a figure, or a dash where there is none."""
+    return "–" if value is None or value != value else f"{value:.{digits}f}"

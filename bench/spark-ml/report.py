@@ -5,8 +5,9 @@ from __future__ import annotations
 from statistics import median
 
 from harness import search, settings
-from harness.statistics import extremes
+from harness.statistics import shown
 from harness.workloads import PASSES_SKIPPED, ROW_BYTES, TUNED_AS
+from summary import interval, seconds, spread
 from tuning import RUNG_ITERATIONS
 
 MIB = 1 << 20
@@ -52,18 +53,11 @@ def whole_table(name: str, found: dict) -> str:
     ]
     below = []
     for each in found["workloads"].values():
-        fits = {engine: [timing["seconds"] for timing in each["engines"][engine]["timings"]] for engine in TITLES}
-        cells = [cell for engine in TITLES for cell in of_engine(each["engines"][engine], fits[engine])]
-        interval = each.get("interval")
-        of_pass = shown(each["ratio"]) + (f" ({interval[0]:.2f} – {interval[1]:.2f})" if interval else "")
+        cells = [cell for engine in TITLES for cell in of_engine(each["engines"][engine], seconds(each, engine))]
+        of_pass = shown(each["ratio"]) + interval(each)
         equal = {True: "equal", False: "**differ**", None: "not compared"}[each["results_equal"]]
-        spread = "–"
-        if fits["stock"] and fits["warmset"]:
-            # With so few fits of each, the extremes are all that can be said.
-            low, high = extremes(fits["stock"], fits["warmset"])
-            spread = f"{low:.2f} – {high:.2f}" if len(fits["stock"]) > 1 else "one fit of each"
         whole = f"**{shown(each['fit_ratio'])}**"
-        lines.append(f"| {' | '.join((each['title'], *cells, whole, spread, of_pass, equal))} |")
+        lines.append(f"| {' | '.join((each['title'], *cells, whole, spread(each), of_pass, equal))} |")
         ratios = {"whole fit": each["fit_ratio"], "pass": each["ratio"]}
         below += [f"{each['title']}, {what} ({ratio:.2f})" for what, ratio in ratios.items() if ratio and ratio < 1]
     return "\n".join([*lines, "", f"Below 1: {', '.join(below) or 'none'}."])
@@ -137,11 +131,6 @@ def trials_table(raw: dict) -> str:
             texts = [f"{settings.from_raw(each).title}: {shown(each['whole_s'], 0)}" for each in ordered]
             lines.append(f"| {name} | {TITLES[engine]} | {len(trials)} | {'; '.join(texts)} |")
     return "\n".join(lines)
-
-
-def shown(value: float | None, digits: int = 2) -> str:
-    """A figure, or a dash where there is none."""
-    return "–" if value is None or value != value else f"{value:.{digits}f}"
 
 
 def readme(raw: dict, raw_file: str, chart_file: str) -> str:

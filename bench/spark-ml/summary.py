@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import mean, median
 
 from harness import passes
-from harness.statistics import extremes
+from harness.statistics import extremes, shown
 from harness.workloads import KINDS, NAMES, Workload
 
 # What a whole fit was to be, stock over Warmset.
@@ -71,11 +71,6 @@ def fits_text(fits: list[float]) -> str:
 def interval(each: dict) -> str:
     """Of the ratio of passes."""
     return f" ({each['interval'][0]:.2f} – {each['interval'][1]:.2f})" if each.get("interval") else ""
-
-
-def shown(value: float | None) -> str:
-    """A figure, or a dash where there is none."""
-    return "–" if value is None else f"{value:.2f}"
 
 
 def ratios(raws: list[dict], regime: str, what: str) -> str:

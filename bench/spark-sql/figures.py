@@ -115,9 +115,9 @@ class SizeFigures:
         return max((each["storage"]["disk_bytes"] for each in self.jobs.get(engine, []) if each["storage"]), default=0)
 
 
-def of_tpch(ratios: dict[str, float]) -> dict[str, float]:
+def of_tpch(figures: dict[str, float]) -> dict[str, float]:
     """Those of TPC-H's 22 queries, without ours."""
-    return {query: ratio for query, ratio in ratios.items() if query in work.TPCH}
+    return {query: figure for query, figure in figures.items() if query in work.TPCH}
 
 
 def limits(twice: SizeFigures, resident: SizeFigures, devices: list[float]) -> dict[str, dict]:

@@ -35,7 +35,8 @@ PARALLEL = "-XX:+UseParallelGC"
 def play(options: Options, logs: Path, scratch: Path, progress: Progress) -> dict:
     """Runs them one after the other; answers with what became of each."""
     memory = options.half_bytes
-    heap = memory + OVERHEAD_BYTES - native_bytes(memory + OVERHEAD_BYTES)
+    limit = memory + OVERHEAD_BYTES
+    heap = limit - native_bytes(limit)
 
     def once(label: str, spec: Spec, size: int, partitions: int | None = None) -> Player:
         verb = "caches" if spec.level else "makes"

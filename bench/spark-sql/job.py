@@ -125,11 +125,8 @@ def seconds_of(one: dict[str, dict]) -> dict[str, float]:
 
 def whole_s(job: dict, queries: tuple[str, ...] = work.TPCH) -> float | None:
     """The whole job: caching all tables and all passes over these queries; `None` if not all of it was finished."""
-    if (
-        job["died"]
-        or not job["complete"]
-        or any("seconds" not in each for one in job["passes"] for each in one.values())
-    ):
+    answered = all("seconds" in each for one in job["passes"] for each in one.values())
+    if job["died"] or not job["complete"] or not answered:
         return None
     return job["fill_s"] + sum(one[query]["seconds"] for one in job["passes"] for query in queries)
 

@@ -9,7 +9,7 @@ import work
 from choices import COMET_VERSION, ENGINES, MIB, TITLES, Setting
 from figures import SizeFigures, distances, of_tpch, ordered_jobs
 from harness import search as halving
-from harness.statistics import extremes, geomean
+from harness.statistics import extremes, geomean, shown
 from job import seconds_of, whole_s
 from options import PEERS, SEARCHED_AT
 
@@ -145,8 +145,7 @@ def whole_table(raw: dict, size: str) -> str:
             lines.append(f"| {TITLES[engine]} | {why(jobs)} | | | | | | | |")
             continue
         pace = found.pace_s(engine)
-        opened = [seconds_of(each["passes"][0]) for each in jobs if each["complete"]]
-        first = median(sum(seconds for query, seconds in one.items() if query in work.TPCH) for one in opened)
+        first = median(sum(of_tpch(seconds_of(each["passes"][0])).values()) for each in jobs if each["complete"])
         even = found.break_even(engine)
         size_bytes = found.cache_bytes(engine)
         comparable = engine in (*ENGINES[:-1], "warmset") and found.pace_s("parquet") is not None
@@ -365,11 +364,6 @@ def half_name(label: str) -> str:
     parts = label.split("_")
     collector = "Parallel collector, " if "parallel" in parts else ""
     return f"stock, {collector}{next(part for part in parts if part.isdigit())} partitions"
-
-
-def shown(value: float | None, digits: int = 2) -> str:
-    """A figure, or a dash where there is none."""
-    return "–" if value is None or value != value else f"{value:.{digits}f}"
 
 
 def readme(raw: dict, file: str) -> str:

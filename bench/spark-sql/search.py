@@ -8,7 +8,6 @@ the passes at the pace of those that were played.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import job
 import work
 from choices import Setting, drawn
 from harness import search as halving
+from harness.keeping import raw_figures
 from options import Options, Size
 
 # In the place of a rung's number: a whole job that was not finished, though the trials before it were.
@@ -62,7 +62,7 @@ def best(
 
 def trials_from(raw: Path | None) -> list[dict]:
     """The trials of an earlier run."""
-    return json.loads(raw.read_text())["trials"] if raw else []
+    return raw_figures(raw)["trials"] if raw else []
 
 
 def matches(trial: dict, rung: int | str, setting: Setting, size: Size) -> bool:
