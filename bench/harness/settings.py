@@ -199,7 +199,8 @@ def known(engine: str, name: str, total_bytes: int) -> list[Setting]:
     return [
         replace(large, collector="Parallel", compressed=False, **kryo),
         replace(large, collector="G1 late", compressed=False, **kryo),
-        replace(middle, collector="Parallel", memory_fraction=0.75),
+        replace(middle, collector="Parallel", compressed=False, memory_fraction=0.75, **kryo),
+        replace(large, collector="Parallel", compressed=False, memory_fraction=0.8, **kryo),
     ]
 
 

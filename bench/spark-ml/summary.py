@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from statistics import mean, median
+from statistics import median
 
-from harness import passes
+import limit
 from harness.statistics import extremes, shown
-from harness.workloads import KINDS, NAMES, Workload
+from harness.workloads import NAMES
 
 # What a whole fit was to be, stock over Warmset.
 GOALS = {"lr": 1.4, "lgr": 1.4, "svm": 1.4, "kmeans": 1.2, "forest": 1.6, "objects": 2.0}
 HEAD = (
     "| | machine | stock, whole fit | Warmset, whole fit | **stock / Warmset** | least – largest | aimed at | "
-    "ratio of a pass (95 % within these processes) | a pass over the longer of its processor time and its reads |",
-    f"|---|{'---|' * 8}",
+    "ratio of a pass (95 % within these processes) | cached, times the limit: stock, Warmset | a pass over its limit |",
+    f"|---|{'---|' * 9}",
 )
 
 
@@ -31,13 +31,15 @@ def workloads(raw: dict, regime: str) -> dict[str, dict]:
 def table(raws: list[dict], regime: str) -> str:
     """Seconds of whole fits, medians with their extremes; then the ratio of passes."""
     lines = [*HEAD]
+    bounds = distances(raws) if regime == "main" else {}
     for name, (raw, each) in found(raws, regime).items():
         stock, ours = (seconds(each, engine) for engine in ("stock", "warmset"))
         goal = f"{GOALS[name]:g}" if regime == "main" else "–"
         lines.append(
             f"| {each['title']} | {raw['machine']['cpu_model']} | {fits_text(stock)} | {fits_text(ours)} | "
             f"{shown(each['fit_ratio'])} | {spread(each)} | {goal} | "
-            f"{shown(each['ratio'])}{interval(each)} | {shown(over_limit(raw, name, each))} |"
+            f"{shown(each['ratio'])}{interval(each)} | {cached_text(raw, regime, each)} | "
+            f"{'bound too high' if (over := bounds.get(name)) and over < 1 else shown(over)} |"
         )
     return "\n".join(lines)
 
@@ -47,20 +49,35 @@ def seconds(each: dict, engine: str) -> list[float]:
     return [timing["seconds"] for timing in each["engines"][engine]["timings"]]
 
 
-def over_limit(raw: dict, name: str, each: dict) -> float | None:
-    """Warmset's mean steady pass over what it must cost.
+def distances(raws: list[dict]) -> dict[str, float]:
+    """Warmset's pass in `main` over its limit (`limit.py`), of workloads that were played in `main` and in `fits`."""
+    main, fits = found(raws, "main"), found(raws, "fits")
+    ratios = {}
+    for name in [name for name in main if name in fits]:
+        (raw, ours), (raw_fits, resident) = main[name], fits[name]
+        factor = raw["regimes"]["main"]["rows"] / raw_fits["regimes"]["fits"]["rows"]
+        ratios |= {key: each["ratio"] for key, each in limit.distances({name: ours}, {name: resident}, factor).items()}
+    return ratios
 
-    That is its processor time spread over all cores, or the bytes that the pool has no room for at the device's speed,
-    whichever is longer.
-    """
-    ours, pool_bytes = each["passes"]["warmset"], each["settings"]["warmset"]["pool_bytes"]
-    if ours is None or ours["live_bytes"] is None:
+
+def cached_bytes(each: dict) -> tuple[int, int] | None:
+    """What the caches of stock Spark and of Warmset hold, in memory and on disk."""
+    stock, ours = (each["passes"][engine] for engine in ("stock", "warmset"))
+    if stock is None or ours is None:
         return None
-    workload = Workload(name, *KINDS[name][:2], message={})
-    jobs = [job for timing in each["engines"]["warmset"]["timings"] for job in passes.steady(timing, workload)]
-    compute_s = mean(job["task_cpu_s"] for job in jobs) / raw["machine"]["cpus"]
-    missing_s = max(0, ours["live_bytes"] - pool_bytes) / mean(each["disk_bytes_per_s"])
-    return mean(map(passes.seconds, jobs)) / max(compute_s, missing_s)
+    return tuple(part["memory_bytes"] + part["disk_bytes"] + (part["live_bytes"] or 0) for part in (stock, ours))
+
+
+def cached_text(raw: dict, regime: str, each: dict) -> str:
+    """The caches against the cgroup's limit."""
+    limit_bytes, cached = raw["regimes"][regime]["total_bytes"], cached_bytes(each)
+    return ", ".join(f"{bytes_ / limit_bytes:.1f}" for bytes_ in cached) if cached else "–"
+
+
+def fits_note(raw: dict, regime: str, each: dict) -> str:
+    """Says if both caches are smaller than the limit, though the rows as objects are not."""
+    cached = cached_bytes(each)
+    return " (cached, they fit)" if cached and max(cached) < raw["regimes"][regime]["total_bytes"] else ""
 
 
 def fits_text(fits: list[float]) -> str:
@@ -76,8 +93,9 @@ def interval(each: dict) -> str:
 def ratios(raws: list[dict], regime: str, what: str) -> str:
     """One ratio of each workload in words: of whole fits or of passes, with how far it may be off."""
     return ", ".join(
-        f"{each['title']} {shown(each[what])}{f' ({spread(each)})' if what == 'fit_ratio' else interval(each)}"
-        for _, each in found(raws, regime).values()
+        f"{each['title']}{fits_note(raw, regime, each) if regime == 'main' else ''} {shown(each[what])}"
+        f"{f' ({spread(each)})' if what == 'fit_ratio' else interval(each)}"
+        for raw, each in found(raws, regime).values()
     )
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
 
 import job
 import work
 from choices import ENGINES
 from harness.statistics import geomean, median_of, rounded
+
+Figure = TypeVar("Figure")
 
 # A bound is made of two measured times, each of which differs by some per cent from one run to the next.
 BELOW_BOUND = 0.95
@@ -34,14 +37,20 @@ class SizeFigures:
         passes = [one for each in self.jobs.get(engine, []) for one in each["passes"][1:]]
         return [one[query][what] for one in passes if what in one.get(query, {})]
 
-    def seconds(self, engine: str, query: str) -> float:
-        """The median of them; NaN of none."""
-        return median_of(self.steady(engine, query))
+    def seconds(self, engine: str, query: str, *, first: bool = False) -> float:
+        """The median of them, or of the first passes; NaN of none."""
+        return median_of(self.first(engine, query) if first else self.steady(engine, query))
+
+    def first(self, engine: str, query: str) -> list[float]:
+        """Seconds of the query in each job's first pass."""
+        passes = [one for each in self.jobs.get(engine, []) for one in each["passes"][:1]]
+        return [one[query]["seconds"] for one in passes if "seconds" in one.get(query, {})]
 
     def cpu_ratio(self, engine: str) -> float:
-        """The geometric mean over the queries of the engine's processor time over Warmset's, steady; NaN if unknown."""
+        """Over TPC-H's queries, the geometric mean of the engine's processor time over Warmset's, steady; NaN if
+        unknown."""
         found = {
-            name: [median_of([cpu_s for cpu_s in self.steady(name, query, "cpu_s") if cpu_s]) for query in work.NAMES]
+            name: [median_of([cpu_s for cpu_s in self.steady(name, query, "cpu_s") if cpu_s]) for query in work.TPCH]
             for name in (engine, "warmset")
         }
         ratios = [theirs / ours for theirs, ours in zip(found[engine], found["warmset"], strict=True)]
@@ -70,12 +79,14 @@ class SizeFigures:
         """The stock engine whose whole job is the shortest."""
         return min(self.stock(), key=lambda engine: median(self.whole(engine)), default=None)
 
-    def ratios(self) -> dict[str, float]:
-        """By query, the best stock engine's median over Warmset's: each query has a best of its own."""
+    def ratios(self, *, first: bool = False) -> dict[str, float]:
+        """By query, the best stock engine's median over Warmset's, in steady passes or the first ones: each query has a
+        best of its own."""
         found = {}
         for query in work.NAMES:
-            theirs = [seconds for engine in self.answered() if not math.isnan(seconds := self.seconds(engine, query))]
-            ours = self.seconds("warmset", query)
+            seconds = [self.seconds(engine, query, first=first) for engine in self.answered()]
+            theirs = [each for each in seconds if not math.isnan(each)]
+            ours = self.seconds("warmset", query, first=first)
             if theirs and not math.isnan(ours):
                 found[query] = min(theirs) / ours
         return found
@@ -115,7 +126,7 @@ class SizeFigures:
         return max((each["storage"]["disk_bytes"] for each in self.jobs.get(engine, []) if each["storage"]), default=0)
 
 
-def of_tpch(figures: dict[str, float]) -> dict[str, float]:
+def of_tpch(figures: dict[str, Figure]) -> dict[str, Figure]:
     """Those of TPC-H's 22 queries, without ours."""
     return {query: figure for query, figure in figures.items() if query in work.TPCH}
 
@@ -142,8 +153,8 @@ def limits(twice: SizeFigures, resident: SizeFigures, devices: list[float]) -> d
 
 
 def distances(bounds: dict[str, dict]) -> list[float]:
-    """The ratios of `limits` whose bound holds: a time below its bound is no distance to it."""
-    return [each["ratio"] for each in bounds.values() if each["ratio"] >= 1]
+    """The ratios of TPC-H's queries in `limits` whose bound holds: a time below its bound is no distance to it."""
+    return [each["ratio"] for each in of_tpch(bounds).values() if each["ratio"] >= 1]
 
 
 def missing(jobs: list[dict], expected: list[tuple[str, str, int]]) -> list[str]:

@@ -45,8 +45,15 @@ def cost_s(trial: dict, passes: int) -> float:
 def best(
     engine: str, size: Size, options: Options, known: list[dict], play: Callable[[Setting, tuple[str, ...], int], dict]
 ) -> Setting:
-    """The engine's best setting at this size; `known` are the trials so far, and gets those that are played."""
+    """The engine's best setting at this size; `known` are the trials so far, and gets those that are played.
+
+    Settings that were tried at this size take part though they are none of today's candidates.
+    """
     steps = rungs(options)
+    candidates = drawn(engine, options.candidates)
+    before = [Setting(**each["setting"]) for each in known if each["engine"] == engine and each["rung"] == 0]
+    tried = [setting for setting in dict.fromkeys(before) if any(matches(each, 0, setting, size) for each in known)]
+    others = [setting for setting in tried if setting not in candidates]
 
     def cost(rung: int, setting: Setting) -> float:
         trial = next((each for each in known if matches(each, rung, setting, size)), None)
@@ -55,7 +62,8 @@ def best(
             known.append(trial)
         return cost_s(trial, options.passes)
 
-    found = halving.halved(drawn(engine, options.candidates), [count for count, *_ in steps], cost)
+    counts = [count + (len(others) if rung == 0 else 0) for rung, (count, *_) in enumerate(steps)]
+    found = halving.halved(candidates + others, counts, cost)
     died = [setting for setting in found if any(matches(each, WHOLE, setting, size) for each in known)]
     return next((setting for setting in found if setting not in died), found[0])
 

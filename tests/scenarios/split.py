@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ from scenarios.rdds import persisted_rows
 from scenarios.regions import count, left_after_collection, stats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 KEYS = (
@@ -110,6 +113,38 @@ def settled(spark: SparkSession, seconds_max: float = 20.0) -> dict[str, Any]:
         now = stats(spark) or {}
         if now["heap_committed_bytes"] + now["pool_bytes"] <= now["total_budget_bytes"] or time.monotonic() > end:
             return now
+
+
+def outgrown(spark: SparkSession, mebibytes: int, direct_mebibytes: int, seconds_max: float = 120.0) -> dict[str, Any]:
+    """Direct buffers take a container's memory, 16 MiB after 16 MiB, while a cached frame fills the pool; then they are
+    garbage, which only a collection frees."""
+    native = spark._jvm.io.warmset.region.NativeStore
+
+    def left() -> int:
+        return native.memoryLimit() - native.memoryBeside(0)
+
+    def wait(is_there: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        end = time.monotonic() + seconds_max
+        while not is_there(now := stats(spark) or {}):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{left()} bytes are left, the pool has {now}")
+            time.sleep(0.05)
+        return now
+
+    frame = cached(spark, mebibytes)
+    before = frame.selectExpr("bit_xor(c0)").collect()[0][0]
+    start = stats(spark) or {}
+    held = []
+    for _ in range(direct_mebibytes // 16):
+        held.append(spark._jvm.java.nio.ByteBuffer.allocateDirect(16 << 20))
+        wait(lambda _: left() >= 32 << 20)
+    least = stats(spark) or {}
+    after = frame.selectExpr("bit_xor(c0 + 1 - 1)").collect()[0][0]
+    del held
+    gc.collect()
+    back = wait(lambda now: now["budget_bytes"] == start["budget_bytes"])
+    frame.unpersist(blocking=True)
+    return {"right": before == after, "start": start, "least": least, "back": back}
 
 
 def sheds(spark: SparkSession, rows: int, mebibytes: int, seconds: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.warmset.rdd.TableBudget
 import io.warmset.region.{NativeLibrary, NativeStore, Store}
-import io.warmset.spark.memorysplit.MemorySplit
+import io.warmset.spark.memorysplit.{LimitGuard, MemorySplit}
 import org.apache.spark.internal.Logging
 
 /**
@@ -27,13 +27,24 @@ object StoreHolder extends Logging {
       conf: WarmsetConf,
       directories: Seq[File],
       budgetBytes: Long,
-      split: Option[MemorySplit] = None) {
+      split: Option[MemorySplit] = None,
+      guard: Option[LimitGuard] = None) {
 
     /** What values that repeat may take of the heap: a sixteenth. */
     private[spark] val tables = new TableBudget(Runtime.getRuntime.maxMemory / 16)
 
     /** The pool's budget now; `budgetBytes` is the one at first. */
-    def budgetNow: Long = split.fold(budgetBytes)(_.poolBudgetBytes)
+    def budgetNow: Long = split.map(_.poolBudgetBytes).orElse(guard.map(_.poolBudgetBytes)).getOrElse(budgetBytes)
+
+    private[spark] def start(): Unit = {
+      split.foreach(_.start())
+      guard.foreach(_.start())
+    }
+
+    private[spark] def stop(): Unit = {
+      split.foreach(_.stop())
+      guard.foreach(_.stop())
+    }
 
     def stats(): String = {
       val own = mapper.readTree(store.stats()).asInstanceOf[ObjectNode]
@@ -69,9 +80,12 @@ object StoreHolder extends Logging {
             store
           } finally StoreRoom.logWarnings(again)
         try {
-          val opened = Running(store, conf, directories, budget, plan.map(new MemorySplit(store, _)))
+          // The split sees to it itself; reserved pages are no help to anybody else.
+          val isGuarded = plan.isEmpty && conf.hugePages != "hugetlb"
+          val opened = Running(store, conf, directories, budget, plan.map(new MemorySplit(store, _)),
+            Option.when(isGuarded)(new LimitGuard(store, budget)))
           running = Some(opened)
-          opened.split.foreach(_.start())
+          opened.start()
           opened
         } catch {
           case cause: Throwable =>
@@ -83,7 +97,7 @@ object StoreHolder extends Logging {
     }
 
   def close(): Unit = synchronized {
-    running.foreach(_.split.foreach(_.stop()))
+    running.foreach(_.stop())
     running.foreach { closing =>
       closing.store.close()
       StoreRoom.logWarnings(again = false)

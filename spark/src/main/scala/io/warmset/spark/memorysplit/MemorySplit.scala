@@ -1,6 +1,6 @@
 package io.warmset.spark.memorysplit
 
-import java.util.concurrent.{Executors, RejectedExecutionException, ScheduledExecutorService, TimeUnit}
+import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicBoolean
 
 import com.fasterxml.jackson.databind.ObjectMapper
@@ -17,25 +17,22 @@ import org.apache.spark.warmset.SparkInternals
  * collection, lets the native side decide, and tells the heap. One look a second has rates.
  *
  * Invariant: which side gets memory, and when, is decided by `placement::Split` alone; this class
- * reads and applies. It never throws into its thread, and after `stop` the JVM's flags are as they
- * were and the pool keeps its budget.
+ * reads and applies. After `stop` the JVM's flags are as they were and the pool keeps its budget.
  */
 private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan) extends Logging {
   import MemorySplit._
 
   private val heap = new MemorySplitHeap
-  private val lookQueued = new AtomicBoolean
+  private val timer = new LookTimer("warmset-split", () => store.isOpen,
+    "The split between the Java heap and the pool could not be adjusted")
   private val shedding = new AtomicBoolean
-  private val stopped = new AtomicBoolean
   private var handle = 0L
-  private var timer: ScheduledExecutorService = _
   private val out = new Array[Long](Outs)
   private var lastNs = System.nanoTime
   private var lookedNs = lastNs
   @volatile private var overNs = 0L
   private var lastCollectionNs = heap.collectionNs
   private var askedNs = 0L
-  private var warned = false
   private var saidStiff = false
   private var saidLess = false
   @volatile private var seen = Seen(plan.totalBytes, plan.poolStartBytes,
@@ -47,19 +44,10 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       case Some(why) =>
         logWarning(s"${WarmsetConf.TotalMemory.name}: the split between the Java heap " +
           s"and the pool stays as it starts, the pool at ${Units.bytesShort(plan.poolStartBytes)}: $why")
-        startTimer(TickNs)(keep())
+        timer.start(TickNs)(() => keep())
       case None => run()
     }
     this
-  }
-
-  private def startTimer(everyNs: Long)(work: => Unit): Unit = {
-    timer = Executors.newSingleThreadScheduledExecutor { task =>
-      val thread = new Thread(task, "warmset-split")
-      thread.setDaemon(true)
-      thread
-    }
-    timer.scheduleWithFixedDelay(() => guarded(work), 0, everyNs, TimeUnit.NANOSECONDS)
   }
 
   /** Nothing goes from one side to the other; what lives beside both has its room all the same. */
@@ -88,8 +76,9 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
   private def run(): Unit = {
     handle = NativeStore.splitOpen(Array(plan.heap.minBytes, plan.heap.maxBytes,
       WarmsetConf.MemoryBytesMin, plan.poolStartBytes))
-    startTimer(LookNs)(tick(rates = System.nanoTime - lastNs >= TickNs))
-    heap.onCollection(() => look())
+    timer.start(LookTimer.LookNs)(() => tick(rates = System.nanoTime - lastNs >= TickNs))
+    // The heap grows at collections: the pool yields then, not only at the next look.
+    heap.onCollection(() => timer.extra(() => tick(rates = false)))
     if (plan.heap.maxBytes > plan.totalBytes) {
       logWarning(s"The Java heap may grow to ${Units.bytesShort(plan.heap.maxBytes)} (-Xmx), past " +
         s"${WarmsetConf.TotalMemory.name}, if that much lives on it; a smaller spark.executor.memory (in local " +
@@ -98,32 +87,6 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     logInfo(s"Warmset divides ${Units.bytesShort(plan.totalBytes)} between the Java heap and the pool, which " +
       s"starts with ${Units.bytesShort(plan.poolStartBytes)}")
   }
-
-  /** The heap grows at collections: the pool yields then, not only at the next look. */
-  private def look(): Unit = if (lookQueued.compareAndSet(false, true)) {
-    try timer.execute { () => lookQueued.set(false); guarded(tick(rates = false)) }
-    catch {
-      case _: RejectedExecutionException =>
-      case cause: Throwable => lookQueued.set(false); throw cause
-    }
-  }
-
-  /**
-   * Nothing that is thrown ends the timer, an OutOfMemoryError neither: a heap at its end is when the
-   * split is needed most.
-   */
-  private def guarded(work: => Unit): Unit =
-    try work
-    catch {
-      case _: InterruptedException => Thread.currentThread.interrupt()
-      case cause: Throwable => try complain(cause) catch { case _: VirtualMachineError => }
-    }
-
-  private def complain(cause: Throwable): Unit =
-    if (store.isOpen && !warned) {
-      warned = true
-      logWarning("The split between the Java heap and the pool could not be adjusted", cause)
-    } else logDebug("The split could not be adjusted", cause)
 
   private def tick(rates: Boolean): Unit = {
     val now = System.nanoTime
@@ -156,13 +119,8 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
     if (out(CollectTo) != Long.MaxValue) collect(out(CollectTo))
   }
 
-  /** Has cached objects leave the heap, on a thread of its own: ticks do not wait for the disk. */
-  private def shed(bytes: Long): Unit = if (shedding.compareAndSet(false, true)) {
-    val work = new Thread(() => try guarded(SparkInternals.packIdle(bytes)) finally shedding.set(false),
-      "warmset-shed")
-    work.setDaemon(true)
-    work.start()
-  }
+  /** Has cached objects leave the heap. */
+  private def shed(bytes: Long): Unit = timer.aside("warmset-shed", shedding)(SparkInternals.packIdle(bytes))
 
   /** Takes the time of a collection that was asked for out of the rates. */
   private def collect(bytes: Long): Unit = {
@@ -188,21 +146,19 @@ private[spark] final class MemorySplit(store: Store, plan: MemorySplitRule.Plan)
       .put("split_collections_total", now.collections).put("split_over_ns_total", overNs).toString
   }
 
-  def stop(): Unit = if (stopped.compareAndSet(false, true) && timer != null) {
+  def stop(): Unit = {
     heap.stop()
-    timer.shutdownNow()
-    timer.awaitTermination(StopMs, TimeUnit.MILLISECONDS)
-    heap.restore()
-    NativeStore.splitClose(handle)
+    if (timer.stop()) {
+      heap.restore()
+      NativeStore.splitClose(handle)
+    }
   }
 }
 
 private[spark] object MemorySplit {
   private val mapper = new ObjectMapper
 
-  private val LookNs = TimeUnit.MILLISECONDS.toNanos(100)
   private val TickNs = TimeUnit.SECONDS.toNanos(1)
-  private val StopMs = 5000L
 
   // What the native side puts where.
   private val PoolBudget = 0

@@ -105,7 +105,7 @@ private[spark] final class MemorySplitHeap {
    * The JVM passes over a collection that is asked for while native code has an array in its hands
    * (up to JDK 21), as a BLAS has most of the time.
    */
-  private def collect(): Unit = {
+  def collect(): Unit = {
     val before = fullCollections
     System.gc()
     def passedOver = fullCollectors.nonEmpty && fullCollections == before
@@ -205,6 +205,10 @@ private[spark] object MemorySplitHeap {
     if (name.contains("Cycles") || name.contains("Concurrent")) ConcurrentWeight else 1.0
   }
 
+  /** What direct buffers of this process hold. */
+  def directBytes: Long = ManagementFactory.getPlatformMXBeans(classOf[BufferPoolMXBean]).asScala
+    .filter(_.getName == "direct").map(_.getMemoryUsed).sum
+
   /**
    * Memory outside heap and pool, as far as it can be told: this process's, and what others in a
    * limited cgroup hold, such as Python's workers.
@@ -214,9 +218,7 @@ private[spark] object MemorySplitHeap {
       poolBytes: Long,
       besideBytes: Long => Long = NativeStore.memoryBeside): Long = {
     val status = ProcessStatus.read(committedBytes)
-    val counted = ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted +
-      ManagementFactory.getPlatformMXBeans(classOf[BufferPoolMXBean]).asScala
-        .filter(_.getName == "direct").map(_.getMemoryUsed).sum
+    val counted = ManagementFactory.getMemoryMXBean.getNonHeapMemoryUsage.getCommitted + directBytes
     // Without its own share a process would take all that its group holds for others'.
     val beside = if (status.heldBytes > 0) besideBytes(status.heldBytes) else 0L
     math.max(counted, status.residentBytes - committedBytes - poolBytes) + beside

@@ -94,11 +94,29 @@ private[spark] object MemorySplitRule {
 
   /**
    * What heap and pool may have now, where other memory under the same limit has outgrown the reserve.
-   * Past the limit the kernel kills, and between two looks the heap may grow before the pool yields.
+   * Past the limit the kernel kills.
    */
   def totalNow(plan: Plan, limitBytes: Long, outsideBytes: Long): Long = {
-    val margin = math.min(limitBytes / MarginOfLimit, MarginBytesMax)
-    math.max(0L, math.min(plan.totalBytes, limitBytes - math.max(plan.reserveBytes, outsideBytes + margin)))
+    math.max(0L, math.min(plan.totalBytes,
+      limitBytes - math.max(plan.reserveBytes, outsideBytes + marginBytes(limitBytes))))
+  }
+
+  /** What is to stay free of a limit: between two looks memory may be taken before the pool yields. */
+  def marginBytes(limitBytes: Long): Long = math.min(limitBytes / MarginOfLimit, MarginBytesMax)
+
+  /**
+   * The budget of a pool that is to have `poolBytes`, in what is left of a limit. It falls at once, and rises by an
+   * eighth of the rest each second: what has just been freed is often wanted again.
+   *
+   * @param budgetBytes its budget so far
+   * @param heldBytes its memory now
+   * @param roomBytes what may be taken beside it; what has to be freed, where negative
+   */
+  def guardedPoolBytes(poolBytes: Long, budgetBytes: Long, heldBytes: Long, roomBytes: Long): Long = {
+    val fits = heldBytes + roomBytes
+    val rise = math.max(StoreRoom.FrameBytes, (math.min(fits, poolBytes) - budgetBytes) / RisesIn)
+    val now = math.min(fits, budgetBytes + rise)
+    if (now >= poolBytes) poolBytes else wholeFrames(now)
   }
 
   /**
@@ -110,6 +128,8 @@ private[spark] object MemorySplitRule {
 
   private val MiB = 1L << 20
   private val SettlesIn = 8
+  /** Looks of a tenth of a second. */
+  private val RisesIn = 80
   /** 64 MiB of 2 GiB are what two cores allocate in 0.1 s. */
   private val MarginOfLimit = 32
   /** With what a JVM usually has outside, no more than the reserve. */
