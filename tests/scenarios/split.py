@@ -115,9 +115,9 @@ def settled(spark: SparkSession, seconds_max: float = 20.0) -> dict[str, Any]:
             return now
 
 
-def outgrown(spark: SparkSession, mebibytes: int, direct_mebibytes: int, seconds_max: float = 120.0) -> dict[str, Any]:
-    """Direct buffers take a container's memory, 16 MiB after 16 MiB, while a cached frame fills the pool; then they are
-    garbage, which only a collection frees."""
+def outgrown(spark: SparkSession, mebibytes: int, beyond_mebibytes: int, seconds_max: float = 120.0) -> dict[str, Any]:
+    """Direct buffers take what a container has left, and so much more, 16 MiB after 16 MiB, while a cached frame fills
+    the pool; then they are garbage, which only a collection frees."""
     native = spark._jvm.io.warmset.region.NativeStore
 
     def left() -> int:
@@ -135,7 +135,7 @@ def outgrown(spark: SparkSession, mebibytes: int, direct_mebibytes: int, seconds
     before = frame.selectExpr("bit_xor(c0)").collect()[0][0]
     start = stats(spark) or {}
     held = []
-    for _ in range(direct_mebibytes // 16):
+    for _ in range(((left() >> 20) + beyond_mebibytes) // 16):
         held.append(spark._jvm.java.nio.ByteBuffer.allocateDirect(16 << 20))
         wait(lambda _: left() >= 32 << 20)
     least = stats(spark) or {}
