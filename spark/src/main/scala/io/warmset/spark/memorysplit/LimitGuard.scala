@@ -8,8 +8,8 @@ import io.warmset.spark.{Units, WarmsetConf}
 import org.apache.spark.internal.Logging
 
 /**
- * Keeps a pool of a fixed size out of the way of a container's limit, past which the kernel kills: looks ten times a
- * second at what is left of it. What a JVM holds outside of heap and pool nobody knows beforehand. Parquet's
+ * Keeps a pool of a fixed size out of the way of a container's limit, past which the kernel kills: looks at what is left
+ * of it, ten times a second where that is little. What a JVM holds outside of heap and pool nobody knows beforehand. Parquet's
  * decompressors alone hold hundreds of MiB of direct buffers, which are freed by collections only, and a heap that is
  * large for its garbage is hardly ever collected: where such buffers are much of what is missing, one is asked for.
  *
@@ -26,22 +26,28 @@ private[spark] final class LimitGuard(
   private val collecting = new AtomicBoolean
   private var said = false
   private var askedNs = Option.empty[Long]
+  private var nextNs = System.nanoTime
   private var waitNs = WaitNsMin
   @volatile private var budget = poolBytes
   @volatile private var collections = 0L
 
   def start(): this.type = {
-    timer.start(LookTimer.LookNs)(() => look(System.nanoTime))
+    timer.start(LookTimer.LookNs) { () =>
+      val now = System.nanoTime
+      if (now - nextNs >= 0) nextNs = now + look(now)
+    }
     this
   }
 
   /** The pool's budget now. */
   def poolBudgetBytes: Long = budget
 
-  private[memorysplit] def look(nowNs: Long): Unit = {
+  /** Gives the time until the next look. */
+  private[memorysplit] def look(nowNs: Long): Long = {
     val limit = process.limitBytes
     val left = process.leftBytes(limit)
-    val room = left - MemorySplitRule.marginBytes(limit)
+    val margin = MemorySplitRule.marginBytes(limit)
+    val room = left - margin
     val next = MemorySplitRule.guardedPoolBytes(poolBytes, budget, store.poolBytes, room)
     if (next != budget) {
       logDebug(s"of the limit $limit are left $left, the pool's budget goes from $budget to $next")
@@ -51,8 +57,9 @@ private[spark] final class LimitGuard(
     if (next < poolBytes) {
       val direct = process.directBytes
       if (!said) say(limit, left, direct)
-      if (direct >= MemorySplitRule.marginBytes(limit)) collect(nowNs, direct)
+      if (direct >= margin) collect(nowNs, direct)
     }
+    MemorySplitRule.untilNextLookNs(room, margin)
   }
 
   private def say(limit: Long, left: Long, direct: Long): Unit = {
@@ -107,8 +114,18 @@ private[spark] object LimitGuard {
 
   private final class ThisProcess extends Process {
     private val heap = new MemorySplitHeap
+    private var limit = 0L
+    private var limitReadNs = 0L
 
-    override def limitBytes: Long = NativeStore.memoryLimit()
+    /** Read once a second: limits change seldom, and reading them takes as long as reading what is left. */
+    override def limitBytes: Long = {
+      val now = System.nanoTime
+      if (limit == 0 || now - limitReadNs >= LimitNs) {
+        limit = NativeStore.memoryLimit()
+        limitReadNs = now
+      }
+      limit
+    }
 
     override def leftBytes(limitBytes: Long): Long = limitBytes - NativeStore.memoryBeside(0L)
 
@@ -123,5 +140,6 @@ private[spark] object LimitGuard {
     override def stop(): Unit = heap.stop()
   }
 
+  private val LimitNs = TimeUnit.SECONDS.toNanos(1)
   private val FreeMs = 500L
 }

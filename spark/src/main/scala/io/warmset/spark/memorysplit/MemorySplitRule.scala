@@ -104,6 +104,10 @@ private[spark] object MemorySplitRule {
   /** What is to stay free of a limit: between two looks memory may be taken before the pool yields. */
   def marginBytes(limitBytes: Long): Long = math.min(limitBytes / MarginOfLimit, MarginBytesMax)
 
+  /** Half of the time in which memory that is taken at a margin per tenth of a second fills the room; a second at most. */
+  def untilNextLookNs(roomBytes: Long, marginBytes: Long): Long =
+    math.max(0L, math.min(LooksMax, roomBytes / math.max(1L, marginBytes))) * LookTimer.LookNs / 2
+
   /**
    * The budget of a pool that is to have `poolBytes`, in what is left of a limit. It falls at once, and rises by an
    * eighth of the rest each second: what has just been freed is often wanted again.
@@ -128,6 +132,7 @@ private[spark] object MemorySplitRule {
 
   private val MiB = 1L << 20
   private val SettlesIn = 8
+  private val LooksMax = 20L
   /** Looks of a tenth of a second. */
   private val RisesIn = 80
   /** 64 MiB of 2 GiB are what two cores allocate in 0.1 s. */

@@ -45,6 +45,12 @@ class LimitGuardSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually
     assert(guarded(100 * MiB, held = 100 * MiB, room = MiB) == 100 * MiB, "not past what there is")
   }
 
+  test("looks come ten times a second where little is left, and once where there is much") {
+    def until(room: Long): Long = TimeUnit.NANOSECONDS.toMillis(MemorySplitRule.untilNextLookNs(room, 48 * MiB))
+    assert(until(-100 * MiB) == 0 && until(100 * MiB) == 100 && until(480 * MiB) == 500)
+    assert(until(2048 * MiB) == 1000 && until(Long.MaxValue / 2) == 1000)
+  }
+
   test("whatever is read, the budget is between the least and what was set, and never more than fits") {
     val random = new Random(20)
     for (_ <- 1 to 10000) {
