@@ -190,7 +190,7 @@ def test_a_pool_of_a_fixed_size_yields_before_its_container_is_killed(launch: La
             pytest.skip(why_none())
         enter = ["sh", "-c", f'echo $$ > {group.directory}/cgroup.procs; exec "$0" "$@"']
         with launch(VERSION, conf, prefix=enter) as child:
-            seen = child.call("split.outgrown", mebibytes=pool - 32, beyond_mebibytes=200)
+            seen = child.call("split.outgrown", mebibytes=pool - 32, yields_mebibytes=200)
             said = [line for line in child.log_lines() if "spark.warmset.memory: " in line]
         assert group.kills() == 0
     assert seen["right"]
