@@ -177,13 +177,12 @@ def test_what_else_a_container_holds_is_not_given_out(launch: Launch) -> None:
         assert group.kills() == 0
 
 
-@pytest.mark.parametrize("collector", ["-XX:+UseG1GC", "-XX:+UseParallelGC"])
-def test_a_pool_of_a_fixed_size_yields_before_its_container_is_killed(launch: Launch, collector: str) -> None:
+def test_a_pool_of_a_fixed_size_yields_before_its_container_is_killed(launch: Launch) -> None:
     """Heap, pool and what the JVM and Python usually have beside them fit; with the direct buffers they do not."""
     limit, pool = 1500, 512
     conf = {
         "spark.driver.memory": "544m",
-        "spark.driver.extraJavaOptions": f"{collector} -XX:MaxDirectMemorySize=2g",
+        "spark.driver.extraJavaOptions": "-XX:MaxDirectMemorySize=2g",
         "spark.warmset.memory": f"{pool}m",
     }
     with memory_cgroup("guard", limit * MIB) as group:
@@ -191,7 +190,7 @@ def test_a_pool_of_a_fixed_size_yields_before_its_container_is_killed(launch: La
             pytest.skip(why_none())
         enter = ["sh", "-c", f'echo $$ > {group.directory}/cgroup.procs; exec "$0" "$@"']
         with launch(VERSION, conf, prefix=enter) as child:
-            seen = child.call("split.outgrown", mebibytes=pool - 32, beyond_mebibytes=200)
+            seen = child.call("split.outgrown", mebibytes=pool - 32, yields_mebibytes=200)
             said = [line for line in child.log_lines() if "spark.warmset.memory: " in line]
         assert group.kills() == 0
     assert seen["right"]

@@ -115,9 +115,9 @@ def settled(spark: SparkSession, seconds_max: float = 20.0) -> dict[str, Any]:
             return now
 
 
-def outgrown(spark: SparkSession, mebibytes: int, beyond_mebibytes: int, seconds_max: float = 120.0) -> dict[str, Any]:
-    """Direct buffers take what a container has left, and so much more, 16 MiB after 16 MiB, while a cached frame fills
-    the pool; then they are garbage, which only a collection frees."""
+def outgrown(spark: SparkSession, mebibytes: int, yields_mebibytes: int, seconds_max: float = 120.0) -> dict[str, Any]:
+    """Direct buffers take what a container has left, 16 MiB after 16 MiB, until the pool, which a cached frame fills, has
+    yielded so much; then they are garbage, which only a collection frees."""
     native = spark._jvm.io.warmset.region.NativeStore
 
     def left() -> int:
@@ -135,10 +135,10 @@ def outgrown(spark: SparkSession, mebibytes: int, beyond_mebibytes: int, seconds
     before = frame.selectExpr("bit_xor(c0)").collect()[0][0]
     start = stats(spark) or {}
     held = []
-    for _ in range(((left() >> 20) + beyond_mebibytes) // 16):
+    least = start
+    while least["budget_bytes"] > start["budget_bytes"] - (yields_mebibytes << 20):
         held.append(spark._jvm.java.nio.ByteBuffer.allocateDirect(16 << 20))
-        wait(lambda _: left() >= 32 << 20)
-    least = stats(spark) or {}
+        least = wait(lambda _: left() >= 32 << 20)
     after = frame.selectExpr("bit_xor(c0 + 1 - 1)").collect()[0][0]
     del held
     gc.collect()

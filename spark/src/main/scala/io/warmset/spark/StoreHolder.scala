@@ -97,11 +97,12 @@ object StoreHolder extends Logging {
     }
 
   def close(): Unit = synchronized {
-    running.foreach(_.stop())
-    running.foreach { closing =>
-      closing.store.close()
-      StoreRoom.logWarnings(again = false)
-    }
+    for (closing <- running)
+      try closing.stop()
+      finally {
+        closing.store.close()
+        StoreRoom.logWarnings(again = false)
+      }
     running = None
     RegionBlocks.clear()
     TransientMemory.freeKept()

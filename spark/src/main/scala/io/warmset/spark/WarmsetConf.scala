@@ -88,8 +88,8 @@ object WarmsetConf {
     "DRAM for cached data, per executor, outside the Java heap; with `spark.warmset.totalMemory` " +
       "its size at first. When absent: " + MemoryRule.text + " With `spark.warmset.totalMemory` and " +
       "absent: what that leaves when the heap starts with 40 % of it (no less than -Xms, no more " +
-      "than -Xmx; with all of -Xmx where the split does not move). In a container the pool has less while its memory " +
-      "limit is near, so that the kernel does not kill.")
+      "than -Xmx; with all of -Xmx where the split does not move). In a container the pool shrinks while the " +
+      "container is close to its memory limit, so that the kernel does not kill the process.")
 
   val TotalMemory: ConfKey[Option[Long]] = optionalBytes("totalMemory", "no common budget",
     MemoryBytesMin,

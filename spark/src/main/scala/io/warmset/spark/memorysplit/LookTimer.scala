@@ -55,7 +55,8 @@ private[memorysplit] final class LookTimer(name: String, isOpen: () => Boolean, 
   /** False where it was stopped before, or never started. */
   def stop(): Boolean = stopped.compareAndSet(false, true) && timer != null && {
     timer.shutdownNow()
-    timer.awaitTermination(StopMs, TimeUnit.MILLISECONDS)
+    try timer.awaitTermination(StopMs, TimeUnit.MILLISECONDS)
+    catch { case _: InterruptedException => Thread.currentThread.interrupt() }
     true
   }
 }

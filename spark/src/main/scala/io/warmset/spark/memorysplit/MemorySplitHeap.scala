@@ -193,9 +193,13 @@ private[spark] object MemorySplitHeap {
 
   private def isOn(name: String): Boolean = option(name).exists(_.getValue == "true")
 
+  /** Why no collection can be asked for, and what would change that. */
+  def whyNoCollection: Option[String] =
+    if (isOn("DisableExplicitGC")) Some("leave -XX:+DisableExplicitGC out") else None
+
   /** What would let this heap give memory back. */
   def advice: Option[String] =
-    if (isOn("DisableExplicitGC")) Some("leave -XX:+DisableExplicitGC out")
+    if (whyNoCollection.isDefined) whyNoCollection
     else if (isOn("UseZGC")) option(Uncommit).map { delay =>
       s"ZGC gives back what it has not used for ${delay.getValue} s; set -XX:$Uncommit=10"
     } else None

@@ -104,12 +104,21 @@ private[spark] object MemorySplitRule {
   /** What is to stay free of a limit: between two looks memory may be taken before the pool yields. */
   def marginBytes(limitBytes: Long): Long = math.min(limitBytes / MarginOfLimit, MarginBytesMax)
 
+  /** Half of the time in which memory that is taken as fast as it can be fills the room; a second at most. */
+  def untilNextLookNs(roomBytes: Long, marginBytes: Long, cpus: Int): Long = {
+    val taken = math.max(1L, math.max(marginBytes, cpus * TakenPerCpuBytes))
+    math.max(0L, math.min(LooksMax, roomBytes / taken)) * LookTimer.LookNs / 2
+  }
+
+  /** What a budget leaves to the store's window (`pool.rs`); the pool has the rest. */
+  def windowBytes(budgetBytes: Long): Long = math.min(budgetBytes / WindowPart, WindowBytesMax)
+
   /**
    * The budget of a pool that is to have `poolBytes`, in what is left of a limit. It falls at once, and rises by an
    * eighth of the rest each second: what has just been freed is often wanted again.
    *
    * @param budgetBytes its budget so far
-   * @param heldBytes its memory now
+   * @param heldBytes its memory now, with what its budget leaves to the window
    * @param roomBytes what may be taken beside it; what has to be freed, where negative
    */
   def guardedPoolBytes(poolBytes: Long, budgetBytes: Long, heldBytes: Long, roomBytes: Long): Long = {
@@ -128,6 +137,11 @@ private[spark] object MemorySplitRule {
 
   private val MiB = 1L << 20
   private val SettlesIn = 8
+  private val LooksMax = 20L
+  /** In 0.1 s, as was seen of heaps that are touched for the first time. */
+  private val TakenPerCpuBytes = 32L << 20
+  private val WindowPart = 64
+  private val WindowBytesMax = 256L << 20
   /** Looks of a tenth of a second. */
   private val RisesIn = 80
   /** 64 MiB of 2 GiB are what two cores allocate in 0.1 s. */

@@ -18,9 +18,9 @@ object Tables {
 
   private val statColumns: Seq[Column[StoreStats]] = Seq(
     number("Budget", "The most memory outside the Java heap that this executor may use for cached " +
-      "data: spark.warmset.memory, or what spark.warmset.totalMemory leaves it now.", _.budgetBytes, Units.bytes),
+      "data: spark.warmset.memory, or what spark.warmset.totalMemory or its container leaves it now.", _.budgetBytes, Units.bytes),
     number("Faulted in", "The part of the budget that the kernel has already given to the process. " +
-      "It grows ahead of need and is reused; it is given back where the Java heap shares the budget.",
+      "It grows ahead of need and is reused; it is given back when the budget falls.",
       _.poolBytes, Units.bytes),
     number("In use", "Memory that holds segments at the moment, in whole huge pages of 2 MiB.",
       _.usedBytes, Units.bytes),

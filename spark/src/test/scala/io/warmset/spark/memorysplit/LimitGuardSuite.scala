@@ -45,6 +45,14 @@ class LimitGuardSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually
     assert(guarded(100 * MiB, held = 100 * MiB, room = MiB) == 100 * MiB, "not past what there is")
   }
 
+  test("looks come ten times a second where little is left, and once where there is much") {
+    def until(room: Long, cpus: Int = 1): Long =
+      TimeUnit.NANOSECONDS.toMillis(MemorySplitRule.untilNextLookNs(room, 48 * MiB, cpus))
+    assert(until(-100 * MiB) == 0 && until(100 * MiB) == 100 && until(480 * MiB) == 500)
+    assert(until(2048 * MiB) == 1000 && until(Long.MaxValue) == 1000)
+    assert(until(2048 * MiB, cpus = 32) == 100, "many processors take memory faster")
+  }
+
   test("whatever is read, the budget is between the least and what was set, and never more than fits") {
     val random = new Random(20)
     for (_ <- 1 to 10000) {
@@ -60,13 +68,22 @@ class LimitGuardSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually
 
   /** A container of 1 GiB, of which the test says what is left. */
   private final class Container extends LimitGuard.Process {
+    @volatile var limit: Long = 1024 * MiB
     @volatile var left: Long = 512 * MiB
     @volatile var direct = 0L
     @volatile var freedAtCollection = 0L
-    override def limitBytes: Long = 1024 * MiB
+    @volatile var tookNs = 0L
+    @volatile var why = Option.empty[String]
+    override def cpus: Int = 2
+    override def limitBytes: Long = limit
     override def leftBytes(limitBytes: Long): Long = left
     override def directBytes: Long = direct
-    override def collect(): Unit = direct -= freedAtCollection
+    override def whyNoCollection: Option[String] = why
+    override def collect(): Long = {
+      direct -= freedAtCollection
+      tookNs
+    }
+    override def onCollection(look: () => Unit): Unit = ()
     override def stop(): Unit = ()
   }
 
@@ -89,46 +106,74 @@ class LimitGuardSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually
       assert(guard.poolBudgetBytes == 64 * MiB)
       // The pool has 32 MiB from the start, faulted in ahead of demand.
       eventually(assert(store.poolBytes() == 32 * MiB))
+      // The budget is the pool's 63 MiB and a sixty-fourth for the window.
       container.left = 32 * MiB + 8 * MiB
       guard.look(0)
       assert(guard.poolBudgetBytes == 40 * MiB)
       container.left = 32 * MiB - 6 * MiB
-      guard.look(0)
+      assert(guard.look(0) == 0, "the next look is the timer's next one")
       assert(guard.poolBudgetBytes == 26 * MiB)
-      eventually(assert(store.poolBytes() == 26 * MiB, "the pages go back to the kernel"))
+      eventually(assert(store.poolBytes() <= 26 * MiB, "the pages go back to the kernel"))
       assert(guard.collectionsAsked == 0, "no direct buffers, no collection")
       container.left = 512 * MiB
       (1 to 19).foreach(guard.look(_))
       assert(guard.poolBudgetBytes == 64 * MiB)
+      assert(guard.look(20) > 0)
     }
+  }
+
+  private def asks(guard: LimitGuard, atS: Long): Int = {
+    guard.look(seconds(atS))
+    eventually(assert(!guard.isCollecting))
+    guard.collectionsAsked
   }
 
   test("where direct buffers are what is missing a collection is asked for, the seldomer the less it frees") {
     withGuard { (guard, container, store) =>
-      def asks(atS: Long): Unit = {
-        guard.look(seconds(atS))
-        eventually(assert(!guard.isCollecting))
-      }
       eventually(assert(store.poolBytes() > 0))
       container.direct = 400 * MiB
-      asks(1)
-      assert(guard.collectionsAsked == 0, "nothing is missing")
+      assert(asks(guard, 1) == 0, "nothing is missing")
       container.left = 0
-      asks(2)
-      assert(guard.collectionsAsked == 1)
-      // It freed nothing: the next one is after 20 s, then after 40.
-      asks(12)
-      assert(guard.collectionsAsked == 1)
-      asks(22)
-      asks(52)
-      assert(guard.collectionsAsked == 2)
+      assert(asks(guard, 2) == 1)
+      // It freed nothing. Nor does the second one: the next is after 20 s, then after 40.
+      assert(asks(guard, 11) == 1 && asks(guard, 12) == 2)
+      assert(asks(guard, 31) == 2 && asks(guard, 32) == 3)
+      assert(asks(guard, 71) == 3)
+      // Another 40 MiB may be garbage again.
+      container.direct = 440 * MiB
+      container.freedAtCollection = 220 * MiB
+      assert(asks(guard, 71) == 4 && container.direct == 220 * MiB)
+      assert(asks(guard, 81) == 5 && container.direct == 0)
+      assert(asks(guard, 100) == 5, "there are none left")
+    }
+  }
+
+  test("collections that take long are asked for seldom, and none where they are switched off") {
+    withGuard { (guard, container, store) =>
+      eventually(assert(store.poolBytes() > 0))
+      container.direct = 400 * MiB
+      container.left = 0
+      container.why = Some("leave -XX:+DisableExplicitGC out")
+      assert(asks(guard, 1) == 0)
+      container.why = None
+      container.tookNs = seconds(5)
       container.freedAtCollection = 200 * MiB
-      asks(62)
-      assert(guard.collectionsAsked == 3 && container.direct == 200 * MiB)
-      asks(72)
-      assert(guard.collectionsAsked == 4 && container.direct == 0)
-      asks(100)
-      assert(guard.collectionsAsked == 4, "there are none left")
+      assert(asks(guard, 2) == 1)
+      container.direct = 400 * MiB
+      assert(asks(guard, 106) == 1 && asks(guard, 107) == 2)
+    }
+  }
+
+  test("no collection is asked for where much is left, though the pool could not have all of its budget") {
+    withGuard { (guard, container, store) =>
+      eventually(assert(store.poolBytes() == 32 * MiB))
+      container.direct = 400 * MiB
+      container.limit = 256 * MiB
+      // The margin is 8 MiB, and the pool has taken 32.
+      container.left = 28 * MiB
+      assert(asks(guard, 1) == 0 && guard.poolBudgetBytes == 52 * MiB)
+      container.left = 15 * MiB
+      assert(asks(guard, 2) == 1)
     }
   }
 
