@@ -83,7 +83,8 @@ object StoreHolder extends Logging {
           // The split sees to it itself; reserved pages are no help to anybody else.
           val isGuarded = plan.isEmpty && conf.hugePages != "hugetlb"
           val opened = Running(store, conf, directories, budget, plan.map(new MemorySplit(store, _)),
-            Option.when(isGuarded)(new LimitGuard(store, budget)))
+            Option.when(isGuarded)(new LimitGuard(store, budget,
+              new LimitGuard.ThisProcess(() => TransientMemory.freeKept()))))
           running = Some(opened)
           opened.start()
           opened

@@ -74,8 +74,8 @@ object TransientMemory {
   private val kept = new ConcurrentLinkedQueue[Chunk]
   private val keptCount = new AtomicInteger
   private val allocated = new AtomicLong
-  private val takes = new AtomicLong
-  private val takesAtTrim = new AtomicLong
+  /** The fewest that were kept at any time since the last trim. */
+  private val keptLeast = new AtomicInteger
   private val isFreed = new AtomicBoolean
 
   /** Bytes this process holds for transient use now, the kept chunks included. */
@@ -88,18 +88,25 @@ object TransientMemory {
   /** What is kept at most where so many tasks run at a time. */
   private[spark] def keptBytesMax(slots: Int): Long = math.max(ChunksKeptMin, ChunksKeptPerSlot * slots) * ChunkBytes
 
-  /** Frees the kept chunks if nothing was taken since the call before; what was freed meanwhile goes back to the kernel. */
+  /** Frees the kept chunks that nobody needed since the call before; what was freed meanwhile goes back to the kernel. */
   def trim(): Unit = {
-    val now = takes.get
-    if (takesAtTrim.getAndSet(now) == now) freeKept() else trimFreed()
+    freeKept(keptLeast.get)
+    keptLeast.set(keptCount.get)
   }
 
-  def freeKept(): Unit = {
-    Iterator.continually(kept.poll()).takeWhile(_ != null).foreach { chunk =>
-      keptCount.decrementAndGet()
+  def freeKept(): Unit = freeKept(Int.MaxValue)
+
+  private def freeKept(most: Int): Unit = {
+    Iterator.continually(kept.poll()).take(most).takeWhile(_ != null).foreach { chunk =>
+      noteTaken()
       free(chunk)
     }
     trimFreed()
+  }
+
+  private def noteTaken(): Unit = {
+    val left = keptCount.decrementAndGet()
+    keptLeast.accumulateAndGet(left, math.min(_, _))
   }
 
   /** Says that native memory was freed elsewhere. */
@@ -109,10 +116,9 @@ object TransientMemory {
   private def trimFreed(): Unit = if (isFreed.getAndSet(false) && NativeLibrary.isLoaded) NativeStore.trimHeap()
 
   private def take(needed: Long): Chunk = {
-    takes.incrementAndGet()
     val reused = if (needed <= ChunkBytes) kept.poll() else null
     if (reused != null) {
-      keptCount.decrementAndGet()
+      noteTaken()
       reused
     } else {
       val bytes = math.max(needed, ChunkBytes)

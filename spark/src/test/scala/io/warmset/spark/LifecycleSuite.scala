@@ -257,6 +257,21 @@ class LifecycleSuite extends AnyFunSuite with WarmsetSession {
     df.unpersist(blocking = true)
   }
 
+  test("of memory that is kept for writing only what tasks still take stays") {
+    def take(chunks: Int): Unit = {
+      val memory = new TransientMemory
+      (1 to chunks).foreach(_ => memory.allocate(TransientMemory.ChunkBytes))
+      memory.close()
+    }
+    TransientMemory.freeKept()
+    val before = TransientMemory.allocatedBytes
+    take(8)
+    TransientMemory.trim()
+    take(2)
+    TransientMemory.trim()
+    assert(TransientMemory.allocatedBytes - before <= 2 * TransientMemory.ChunkBytes)
+  }
+
   test("stopping Spark releases everything, and the next session starts again") {
     val df = rows(10000).cache()
     df.count()

@@ -12,14 +12,14 @@ import org.apache.spark.internal.Logging
  * of it, after each collection and ten times a second where that is little. Nobody knows beforehand what a JVM holds
  * outside of heap and pool. Parquet's decompressors alone hold hundreds of MiB of direct buffers, which are freed by
  * collections only, and a heap that is large for its garbage is hardly ever collected: where such buffers are much of
- * what is missing, a collection is asked for.
+ * what is missing, a collection is asked for. Before that Warmset's own memory that is only kept for the next task goes.
  *
  * Invariant: the pool's budget is never above `poolBytes`, and after `stop` it stays as it is.
  */
 private[spark] final class LimitGuard(
     store: Store,
     poolBytes: Long,
-    process: LimitGuard.Process = new LimitGuard.ThisProcess) extends Logging {
+    process: LimitGuard.Process) extends Logging {
   import LimitGuard._
 
   private val timer = new LookTimer("warmset-guard", () => store.isOpen,
@@ -61,6 +61,7 @@ private[spark] final class LimitGuard(
     }
     if (next == poolBytes) asked = asked.copy(fruitless = 0)
     else if (room < margin) {
+      process.giveBack()
       val direct = process.directBytes
       if (!said) say(limit, left, direct)
       if (direct >= math.max(margin, (poolBytes - next) / DirectPart)) collect(nowNs, direct, margin)
@@ -140,6 +141,9 @@ private[spark] object LimitGuard {
 
     def directBytes: Long
 
+    /** Frees what is only kept to be used another time. */
+    def giveBack(): Unit
+
     /** Why no collection can be asked for, if so. */
     def whyNoCollection: Option[String]
 
@@ -151,7 +155,8 @@ private[spark] object LimitGuard {
     def stop(): Unit
   }
 
-  private final class ThisProcess extends Process {
+  /** @param freeKept frees what is only kept to be used another time */
+  final class ThisProcess(freeKept: () => Unit) extends Process {
     private val heap = new MemorySplitHeap
     private var limit = 0L
     private var limitReadNs = 0L
@@ -171,6 +176,8 @@ private[spark] object LimitGuard {
     override def leftBytes(limitBytes: Long): Long = limitBytes - NativeStore.memoryBeside(0L)
 
     override def directBytes: Long = MemorySplitHeap.directBytes
+
+    override def giveBack(): Unit = freeKept()
 
     override val whyNoCollection: Option[String] = MemorySplitHeap.whyNoCollection
 

@@ -26,8 +26,8 @@ object Tables {
       _.usedBytes, Units.bytes),
     number("Window", "Memory beside the pool into which segments are read while readers and writers hold " +
       "all of the pool. It counts against the budget.", _.windowBytes, Units.bytes),
-    number("Staging", "Memory beside the budget through which tasks write cached data. It is given back when no task " +
-      "writes.", _.stagingBytes, Units.bytes),
+    number("Staging", "Memory beside the budget through which tasks write cached data. What no task takes is given " +
+      "back.", _.stagingBytes, Units.bytes),
     Column("Huge pages", "The share of the faulted memory that the kernel keeps on huge pages, " +
       "from smaps. Less than all of it makes random access slower: `warmset doctor` says why.",
       (s: StoreStats) => Text(s.hugeShare.map(Units.percent).getOrElse("–")),

@@ -78,6 +78,8 @@ class LimitGuardSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually
     override def limitBytes: Long = limit
     override def leftBytes(limitBytes: Long): Long = left
     override def directBytes: Long = direct
+    @volatile var givenBack = 0
+    override def giveBack(): Unit = givenBack += 1
     override def whyNoCollection: Option[String] = why
     override def collect(): Long = {
       direct -= freedAtCollection
@@ -172,14 +174,15 @@ class LimitGuardSuite extends AnyFunSuite with BeforeAndAfterAll with Eventually
       // The margin is 8 MiB, and the pool has taken 32.
       container.left = 28 * MiB
       assert(asks(guard, 1) == 0 && guard.poolBudgetBytes == 52 * MiB)
+      assert(container.givenBack == 0)
       container.left = 15 * MiB
-      assert(asks(guard, 2) == 1)
+      assert(asks(guard, 2) == 1 && container.givenBack == 1)
     }
   }
 
   test("this process: nothing yields where there is room, and what is read fits together") {
     val store = Store.open(s"""{"dir":"${directory.getPath}","budget_bytes":${64 * MiB}}""")
-    val guard = new LimitGuard(store, 64 * MiB)
+    val guard = new LimitGuard(store, 64 * MiB, new LimitGuard.ThisProcess(() => fail("nothing is missing")))
     try {
       val limit = NativeStore.memoryLimit()
       assume(limit - NativeStore.memoryBeside(0) > limit / 16 + 64 * MiB, "the container of this test is full")
