@@ -17,6 +17,8 @@ MAIN, FURTHER = 2.0, (1.0, 4.0)
 # In `fits`, where the ratio is small, and for KMeans, whose processes differ, at least so many pairs of new processes
 # play one round each.
 SITTINGS = 3
+# What is played if nothing is said: less than an hour.
+USUAL_PARTS, USUAL_WORKLOADS = ("search", "main"), ("lr", "lgr", "svm", "objects")
 # One of each kind: what a trainer caches, and small objects.
 QUICK_WORKLOADS = ("lgr", "objects")
 
@@ -84,9 +86,13 @@ def parse(arguments: list[str] | None = None) -> Options:
         prog="make bench B=spark-ml", description="MLlib's trainers, stock Spark tuned by search, and Warmset"
     )
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
-    parser.add_argument("--parts", help=f"which of {','.join(PARTS)} to run (all; main with --quick)")
     parser.add_argument(
-        "--workloads", help=f"which of {','.join(NAMES)} to run (all; {','.join(QUICK_WORKLOADS)} with --quick)"
+        "--parts", help=f"which of {','.join(PARTS)} to run; or all ({','.join(USUAL_PARTS)}; main with --quick)"
+    )
+    parser.add_argument(
+        "--workloads",
+        help=f"which of {','.join(NAMES)} to run; or all ({','.join(USUAL_WORKLOADS)}; "
+        f"{','.join(QUICK_WORKLOADS)} with --quick)",
     )
     parser.add_argument("--rows", type=int, help="rows of 50 doubles")
     parser.add_argument("--total", type=int, metavar="MIB", help="memory of an engine in `main`")
@@ -116,12 +122,12 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument("--again", action="store_true", help="forget what an earlier command of this day measured")
     given = parser.parse_args(arguments)
     quick = given.quick
-    parts = chosen(parser, "--parts", given.parts or ("main" if quick else ",".join(PARTS)), PARTS)
+    parts = chosen(parser, "--parts", given.parts or ("main" if quick else ",".join(USUAL_PARTS)), PARTS)
     return Options(
         quick=quick,
         parts=parts,
         workloads=chosen(
-            parser, "--workloads", given.workloads or ",".join(QUICK_WORKLOADS if quick else NAMES), NAMES
+            parser, "--workloads", given.workloads or ",".join(QUICK_WORKLOADS if quick else USUAL_WORKLOADS), NAMES
         ),
         rows=given.rows or (240_000 if quick else 10_000_000),
         files=8 if quick else 50,

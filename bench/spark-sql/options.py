@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from choices import ENGINES
+from harness.choosing import chosen
 
 MIB = 1 << 20
 # What a JVM in local mode needs beside heap and pool, with the Python driver and a little page cache.
@@ -18,6 +19,8 @@ SIZES = ("fits", "twice", "four")
 SEARCHED_AT = {"four": "twice"}
 PARTS = ("search", "rounds", "limit", "sizes", "half")
 PEERS = ("duckdb", "polars", "comet")
+# What is played if nothing is said: less than an hour. Most of the other engines take six minutes and more a job.
+USUAL_ENGINES, USUAL_SIZES = ("stock", "parquet"), ("twice",)
 # Stock Spark's cache of all tables takes 1140 MiB for each unit of scale: twice the limit below.
 SCALE, LIMIT_MIB, FITS_MIB = 2.7, 1536, 8192
 
@@ -94,7 +97,10 @@ def parse(arguments: list[str] | None = None) -> Options:
     )
     parser.add_argument("--quick", action="store_true", help="a small version, for tests")
     parser.add_argument("--parts", default=",".join(PARTS), help="which parts to run (%(default)s)")
-    parser.add_argument("--engines", help=f"which stock engines to compare with, of {','.join(ENGINES)}")
+    parser.add_argument(
+        "--engines",
+        help=f"which stock engines to compare with, of {','.join(ENGINES)}; or all ({','.join(USUAL_ENGINES)})",
+    )
     parser.add_argument("--peers", help=f"which engines that a user would pick instead, of {','.join(PEERS)}; none: -")
     parser.add_argument("--scale", type=float, help="TPC-H scale factor of the cache that is twice the limit")
     parser.add_argument("--form", choices=FORMS, default=FORMS[0], help="raw: decimals; or doubles (%(default)s)")
@@ -102,8 +108,10 @@ def parse(arguments: list[str] | None = None) -> Options:
         "--limit", type=int, metavar="MIB", help="the memory cgroup's limit where the cache outgrows it"
     )
     parser.add_argument("--fits", type=int, metavar="MIB", help="the limit where the cache fits")
-    parser.add_argument("--only", help=f"which sizes to run, of {','.join(SIZES)}")
-    parser.add_argument("--rounds", type=int, help="whole jobs of each engine and size")
+    parser.add_argument(
+        "--only", help=f"which sizes to run, of {','.join(SIZES)}; or all ({','.join(USUAL_SIZES)}; fits with --quick)"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="whole jobs of each engine and size (%(default)s)")
     parser.add_argument("--passes", type=int, help="passes over all queries in a job; all but the first are steady")
     parser.add_argument("--candidates", type=int, help="settings that the search of each engine starts with")
     parser.add_argument(
@@ -128,17 +136,15 @@ def parse(arguments: list[str] | None = None) -> Options:
         Size("twice", scale, limit),
         Size("four", 2 * scale, limit),
     )
-    wanted = listed(parser, "--only", given.only or ("fits" if quick else ",".join(SIZES)), SIZES)
+    wanted = chosen(parser, "--only", given.only or ("fits" if quick else ",".join(USUAL_SIZES)), SIZES)
     return Options(
         quick=quick,
-        parts=listed(parser, "--parts", given.parts, PARTS),
-        engines=listed(
-            parser, "--engines", given.engines or ("stock,parquet" if quick else ",".join(ENGINES)), ENGINES
-        ),
-        peers=listed(parser, "--peers", given.peers or ("duckdb" if quick else ",".join(PEERS)), PEERS),
+        parts=chosen(parser, "--parts", given.parts, PARTS),
+        engines=chosen(parser, "--engines", given.engines or ",".join(USUAL_ENGINES), ENGINES),
+        peers=chosen(parser, "--peers", given.peers or ("duckdb" if quick else ",".join(PEERS)), PEERS),
         form=given.form,
         sizes=tuple(size for size in sizes if size.name in wanted),
-        rounds=given.rounds or (1 if quick else 2),
+        rounds=given.rounds,
         passes=given.passes or 2,
         candidates=given.candidates or (1 if quick else 3),
         sizes_scale=0.05 if quick else 1.0,
@@ -151,12 +157,3 @@ def parse(arguments: list[str] | None = None) -> Options:
         settings_from=given.settings_from,
         cpus=min(2, len(os.sched_getaffinity(0))),
     )
-
-
-def listed(parser: argparse.ArgumentParser, option: str, value: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """A list of names, each of them known; `-` is none."""
-    names = tuple(name for name in value.split(",") if name and name != "-")
-    for name in names:
-        if name not in known:
-            parser.error(f"{option}: {name} is none of {', '.join(known)}")
-    return names

@@ -186,7 +186,7 @@ def test_a_trial_counts_as_the_whole_fit_that_is_timed(bench: dict, tmp_path: Pa
 
 
 def test_all_parts(bench: dict, tmp_path: Path):
-    measuring = measure(bench, options(bench), tmp_path)
+    measuring = measure(bench, options(bench, "--parts", "all", "--workloads", "all"), tmp_path)
     figures = measuring.figures()
     assert measuring.sound
     assert all(figures[name] == 3 for name in ("lr", "lgr", "svm", "kmeans", "objects", "forest"))

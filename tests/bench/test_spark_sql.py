@@ -98,7 +98,18 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str,
         del sys.modules[name]
 
 
-ARGUMENTS = ["--parts", "search,rounds", "--engines", "stock,parquet", "--peers", "duckdb"]
+ARGUMENTS = [
+    "--parts",
+    "search,rounds",
+    "--engines",
+    "stock,parquet",
+    "--peers",
+    "duckdb",
+    "--only",
+    "all",
+    "--rounds",
+    "2",
+]
 
 
 def run(bench: dict[str, ModuleType], tmp_path: Path, *arguments: str) -> tuple[object, list[str]]:

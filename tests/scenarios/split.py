@@ -116,8 +116,8 @@ def settled(spark: SparkSession, seconds_max: float = 20.0) -> dict[str, Any]:
 
 
 def outgrown(spark: SparkSession, mebibytes: int, yields_mebibytes: int, seconds_max: float = 120.0) -> dict[str, Any]:
-    """Direct buffers take what a container has left, 16 MiB after 16 MiB, until the pool, which a cached frame fills, has
-    yielded so much; then they are garbage, which only a collection frees."""
+    """Direct buffers take what a container has left, 16 MiB after 16 MiB, until the pool, which a cached frame fills,
+    has yielded so much; then they are garbage, which only a collection frees."""
     native = spark._jvm.io.warmset.region.NativeStore
 
     def left() -> int:

@@ -10,9 +10,9 @@ import org.apache.spark.internal.Logging
 /**
  * Keeps a pool of a fixed size out of the way of a container's limit, past which the kernel kills: looks at what is left
  * of it, after each collection and ten times a second where that is little. Nobody knows beforehand what a JVM holds
- * outside of heap and pool. Parquet's decompressors alone hold hundreds of MiB of direct buffers, which are freed by
- * collections only, and a heap that is large for its garbage is hardly ever collected: where such buffers are much of
- * what is missing, a collection is asked for. Before that Warmset's own memory that is only kept for the next task goes.
+ * outside of heap and pool. Warmset's own memory that is only kept for the next task goes first. Direct buffers (of
+ * Parquet's decompressors, above all) are freed by collections only, and a heap that is large for its garbage is hardly
+ * ever collected: where such buffers are much of what is missing, a collection is asked for.
  *
  * Invariant: the pool's budget is never above `poolBytes`, and after `stop` it stays as it is.
  */
