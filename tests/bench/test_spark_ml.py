@@ -253,8 +253,8 @@ def test_the_quick_form_keeps_its_engines(bench: dict, tmp_path: Path):
 
 
 def test_other_data_and_another_read_ahead_have_files_of_their_own(bench: dict):
-    plain = options(bench, "--workloads", "lgr")
-    other = options(bench, "--workloads", "lgr", "--single", "--read-ahead", "128")
+    plain = options(bench, "--parts", "all", "--workloads", "lgr")
+    other = options(bench, "--parts", "all", "--workloads", "lgr", "--single", "--read-ahead", "128")
     assert plain.suffix == "-lgr" and other.suffix == "-lgr-single-read-ahead-128"
     assert plain.kept() != other.kept()
 
