@@ -206,8 +206,8 @@ def pages(raw: dict, file_charged: Path | None) -> dict[Path, str]:
     reference, readme = ROOT / "docs" / "reference" / "benchmarks.md", ROOT / "README.md"
     beside = [("On another machine", file, read(file)) for file in FURTHER]
     stock = (
-        f"{ROW}, Spark 4.2: the best stock engine, which is Parquet without a cache, over Warmset; the best of three "
-        "settings of each"
+        f"{ROW}, Spark 4.2: the best stock engine, which is Parquet without a cache, over Warmset; the best of "
+        "three settings of each or more"
     )
     table = [row(raw, stock, page_of(RUN)), *(row(other, FURTHER_ROW, page_of(file)) for _, file, other in beside)]
     table.append(row(read(DOUBLES), DOUBLES_ROW, page_of(DOUBLES)))

@@ -146,8 +146,8 @@ def trained(machine: str, name: str, stock: list[float], live_bytes: int = 0, *,
 def test_trainers_of_several_runs_are_in_one_table(script: ModuleType):
     kmeans, forest = trained("A", "kmeans", [10, 12]), trained("B", "forest", [])
     text = script.summary.table([kmeans, forest], "main")
-    assert "| kmeans | A | 11.0 (2) | 5.0 (1) | 2.00 | 2.00 – 2.40 | 1.2 | 3.00 | 2.5, 0.1 | – |" in text
-    assert "| forest | B | not finished | 5.0 (1) | 2.00 | – | 1.6 | 3.00 | – | – |" in text
+    assert "| kmeans | A | 11.0 (2) | 5.0 (1) | 2.00 | 2.00 – 2.40 | 3.00 | 2.5, 0.1 | 1.2 | – |" in text
+    assert "| forest | B | not finished | 5.0 (1) | 2.00 | – | 3.00 | – | 1.6 | – |" in text
     assert script.summary.ratios([kmeans, trained("B", "kmeans", [9])], "main", "ratio") == "kmeans 3.00"
 
 
