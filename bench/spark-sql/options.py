@@ -99,7 +99,8 @@ def parse(arguments: list[str] | None = None) -> Options:
     parser.add_argument("--parts", default=",".join(PARTS), help="which parts to run (%(default)s)")
     parser.add_argument(
         "--engines",
-        help=f"which stock engines to compare with, of {','.join(ENGINES)}; or all ({','.join(USUAL_ENGINES)})",
+        help=f"which stock engines to compare with, of {','.join(ENGINES)}; or all ({','.join(USUAL_ENGINES)}; "
+        "parquet with --quick)",
     )
     parser.add_argument("--peers", help=f"which engines that a user would pick instead, of {','.join(PEERS)}; none: -")
     parser.add_argument("--scale", type=float, help="TPC-H scale factor of the cache that is twice the limit")
@@ -140,7 +141,9 @@ def parse(arguments: list[str] | None = None) -> Options:
     return Options(
         quick=quick,
         parts=chosen(parser, "--parts", given.parts, PARTS),
-        engines=chosen(parser, "--engines", given.engines or ",".join(USUAL_ENGINES), ENGINES),
+        engines=chosen(
+            parser, "--engines", given.engines or ("parquet" if quick else ",".join(USUAL_ENGINES)), ENGINES
+        ),
         peers=chosen(parser, "--peers", given.peers or ("duckdb" if quick else ",".join(PEERS)), PEERS),
         form=given.form,
         sizes=tuple(size for size in sizes if size.name in wanted),
