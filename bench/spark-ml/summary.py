@@ -33,7 +33,7 @@ def table(raws: list[dict], regime: str) -> str:
     """Seconds of whole fits, medians with their extremes; then the ratio of passes."""
     head = (*HEAD, *HEAD_MAIN) if regime == "main" else HEAD
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    bounds = distances(raws)
+    bounds = distances(raws) if regime == "main" else {}
     for name, (raw, each) in found(raws, regime).items():
         stock, ours = (seconds(each, engine) for engine in ("stock", "warmset"))
         cells = [

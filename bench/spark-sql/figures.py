@@ -34,17 +34,16 @@ class SizeFigures:
 
     def steady(self, engine: str, query: str, what: str = "seconds") -> list[float]:
         """Seconds, or something else that was measured, of the query in all passes but the first of each job."""
-        passes = [one for each in self.jobs.get(engine, []) for one in each["passes"][1:]]
+        return self.timings(engine, query, what, slice(1, None))
+
+    def timings(self, engine: str, query: str, what: str, of_passes: slice) -> list[float]:
+        """The same in these passes of each job."""
+        passes = [one for each in self.jobs.get(engine, []) for one in each["passes"][of_passes]]
         return [one[query][what] for one in passes if what in one.get(query, {})]
 
     def seconds(self, engine: str, query: str, *, first: bool = False) -> float:
         """The median of them, or of the first passes; NaN of none."""
-        return median_of(self.first(engine, query) if first else self.steady(engine, query))
-
-    def first(self, engine: str, query: str) -> list[float]:
-        """Seconds of the query in each job's first pass."""
-        passes = [one for each in self.jobs.get(engine, []) for one in each["passes"][:1]]
-        return [one[query]["seconds"] for one in passes if "seconds" in one.get(query, {})]
+        return median_of(self.timings(engine, query, "seconds", slice(1) if first else slice(1, None)))
 
     def cpu_ratio(self, engine: str) -> float:
         """Over TPC-H's queries, the geometric mean of the engine's processor time over Warmset's, steady; NaN if

@@ -51,8 +51,8 @@ def best(
     """
     steps = rungs(options)
     candidates = drawn(engine, options.candidates)
-    before = [Setting(**each["setting"]) for each in known if each["engine"] == engine and each["rung"] == 0]
-    tried = [setting for setting in dict.fromkeys(before) if any(matches(each, 0, setting, size) for each in known)]
+    before = [(each, Setting(**each["setting"])) for each in known if each["engine"] == engine]
+    tried = dict.fromkeys(setting for each, setting in before if matches(each, 0, setting, size))
     others = [setting for setting in tried if setting not in candidates]
 
     def cost(rung: int, setting: Setting) -> float:

@@ -118,13 +118,12 @@ private[spark] object LimitGuard {
       leftBytes: Long = 0L) {
 
     /** Often the second one frees what the first one only made free: the time doubles from there on. */
-    private def waitNs: Long = math.max(TimePart * tookNs,
+    private def waitNs(fruitless: Int): Long = math.max(TimePart * tookNs,
       if (fruitless < 2) WaitNsMin else math.min(WaitNsMax, WaitNsMin << math.min(20, fruitless - 1)))
 
-    def mayAgain(nowNs: Long, direct: Long, margin: Long): Boolean = {
-      val grown = direct >= leftBytes + margin
-      times == 0 || nowNs - endNs >= (if (grown) math.max(TimePart * tookNs, WaitNsMin) else waitNs)
-    }
+    /** What came since the last one may be garbage again. */
+    def mayAgain(nowNs: Long, direct: Long, margin: Long): Boolean =
+      times == 0 || nowNs - endNs >= waitNs(if (direct >= leftBytes + margin) 0 else fruitless)
 
     def again(nowNs: Long, tookNs: Long, before: Long, after: Long): Asked =
       Asked(times + 1, nowNs + tookNs, tookNs, if (before - after >= before / 4) 0 else fruitless + 1, after)
